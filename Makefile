@@ -21,10 +21,10 @@ demo: setup
 	$(BIN)/mtgcn demo
 
 test: lint
-	$(BIN)/python -m pytest -n auto -m "not long"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
 
 test-fast: setup
-	$(BIN)/python -m pytest -n auto -m "not slow and not long"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not long" tests
 
 # Journeys from end to end, browsers, processes that are killed: one at a time, since they would disturb each other.
 test-long: docs
@@ -65,7 +65,7 @@ bench: setup
 	$(BIN)/python benchmarks/page.py --json $(MEASURED)/page.json
 
 # Many more random cases of malformed input than in make test, other ones each time.
-FACTOR ?= 20
+FACTOR ?= 40
 fuzz: setup
 	FUZZ_FACTOR=$(FACTOR) $(BIN)/python -m pytest -n auto tests/fuzz -k test_random_cases
 

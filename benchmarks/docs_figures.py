@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mt_plus_ablation import graphs_left_out
+from calibration import distributions, left_out, summary
+from tables import rank_rows
 
 from mtgcn.experiments.compare import stored_comparisons
 from mtgcn.experiments.protocol import ABLATION_TITLES, OVER_ALL, PAPER_TABLES, PUBLIC, RANDOM, REFERENCE, SUITES, Cell
@@ -19,6 +20,7 @@ from mtgcn.experiments.statistics import SampleSummary, paired_difference, summa
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
+from mtgcn.training.calibration import AccuracyPrior
 
 DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "PubMed"}
@@ -133,30 +135,18 @@ def reading_table(source: str) -> Rows:
 
 
 def honest_table(source: str) -> Rows:
-    rows = [["", "printed", "mt-gcn", "95 % interval", "splits", "printed minus mt-gcn"]]
+    rows = [["", "printed", "mt-gcn", "95 % interval", "printed minus mt-gcn"]]
     for cell in paper_cells():
         found = honest(source)[cell.dataset, cell.labels_per_class]
         gap = printed(cell) - 100 * found.mean
-        measured = [percent(found.mean), interval(found), str(len(found.per_run))]
+        measured = [percent(found.mean), interval(found)]
         rows.append([title(cell), number(printed(cell)), *measured, number(gap, SIGNED)])
-    return rows
-
-
-def final_table(source: str) -> Rows:
-    rows = [["cell", "printed", "mt-gcn", "mt-plus", "95 % interval", "mt-plus minus mt-gcn", "95 % interval"]]
-    for cell in paper_cells():
-        ours, theirs = (line(source, cell.dataset, cell.labels_per_class, name) for name in ("mt-plus", REFERENCE))
-        gain = paired_difference(ours.accuracy.per_run, theirs.accuracy.per_run, ours.groups, theirs.groups)
-        mean = percent(ours.accuracy.mean)
-        mean = f"**{mean}**" if ours.reported > printed(cell) else mean
-        means = [number(printed(cell)), percent(theirs.accuracy.mean), mean, interval(ours.accuracy)]
-        rows.append([title(cell), *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
     return rows
 
 
 def beside_table(source: str, other: str) -> Rows:
     """mt-plus beside the rows of an earlier version on the same splits, in a file of the same folder."""
-    rows = [["cell", "printed", f"mt-plus {other}", "mt-plus", "95 % interval", "difference", "95 % interval"]]
+    rows = [["cell", "printed", f"mt-plus {other}", "mt-plus", "difference, 95 %"]]
     gaps = []
     for cell in paper_cells():
         mine = line(source, cell.dataset, cell.labels_per_class, "mt-plus")
@@ -166,9 +156,9 @@ def beside_table(source: str, other: str) -> Rows:
         gaps.append(gain.mean)
         mean = percent(mine.accuracy.mean)
         mean = f"**{mean}**" if mine.reported > printed(cell) else mean
-        means = [number(printed(cell)), percent(np.mean(theirs)), mean, interval(mine.accuracy)]
-        rows.append([title(cell), *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
-    rows.append(["mean", "", "", "", "", percent(np.mean(gaps), SIGNED), ""])
+        means = [number(printed(cell)), percent(np.mean(theirs)), mean]
+        rows.append([title(cell), *means, f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"])
+    rows.append(["mean", "", "", "", percent(np.mean(gaps), SIGNED)])
     return rows
 
 
@@ -186,24 +176,23 @@ def suite_margins(source: str, name: str) -> Iterator[tuple[Line, Line, SampleSu
 
 
 def suite_table(source: str, name: str) -> Rows:
-    rows = [["", "best other row", "", SUITES[name].reference, "95 % interval", "difference", "95 % interval"]]
+    rows = [["", "best other row", SUITES[name].reference, "difference, 95 %"]]
     for mine, best, gain in suite_margins(source, name):
         drawn = f"{mine.labels_per_class} over all" if mine.split == OVER_ALL else str(mine.labels_per_class)
-        means = [f"`{best.title}`", percent(best.accuracy.mean), percent(mine.accuracy.mean), interval(mine.accuracy)]
-        rows.append([f"{mine.dataset} {drawn}", *means, percent(gain.mean, SIGNED), interval(gain, SIGNED)])
+        best_other = f"`{best.title}` {percent(best.accuracy.mean)}"
+        change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
+        rows.append([f"{mine.dataset} {drawn}", best_other, percent(mine.accuracy.mean), change])
     return rows
 
 
 def ablation_table(source: str) -> Rows:
-    rows = [["", "mean", *(f"{TITLES[name]} {labels}" for name, labels in FEWEST_LABELS), "calibration error, mean"]]
+    rows = [["", "mean", *(f"{TITLES[name]} {labels}" for name, labels in FEWEST_LABELS)]]
     for name in (REFERENCE, *ABLATION_TITLES):
         of_cells = [line(source, cell.dataset, cell.labels_per_class, name, kind="ablation") for cell in paper_cells()]
         tests = {(one.dataset, one.labels_per_class): one.against_rival for one in of_cells}
         changes = [percent(test.difference.mean, SIGNED) if (test := tests[cell]) else "" for cell in FEWEST_LABELS]
-        mean, error = (
-            np.mean([getattr(one, part).mean for one in of_cells]) for part in ("accuracy", "calibration_error")
-        )
-        rows.append([f"`{name}`" if name == REFERENCE else name, percent(mean), *changes, percent(error)])
+        mean = np.mean([one.accuracy.mean for one in of_cells])
+        rows.append([f"`{name}`" if name == REFERENCE else name, percent(mean), *changes])
     return rows
 
 
@@ -225,12 +214,6 @@ def ingredients_table(source: str) -> Rows:
     return rows
 
 
-def left_out_table(source: str) -> Rows:
-    """Each graph left out in turn."""
-    found = graphs_left_out(json.loads((DOCS / source).read_text(encoding="utf-8"))["accuracies"])
-    return [list(found[0]), *(list(row.values()) for row in found)]
-
-
 def comparison_table(source: str) -> Rows:
     [found] = stored_comparisons(read_units(DOCS / source).values())
     rows = [["method", "accuracy", "95 % interval", f"minus {found.reference}", "95 % interval"]]
@@ -248,17 +231,12 @@ def checked_cells(source: str, network: str) -> list[dict[str, Any]]:
 
 
 def rejected_table(source: str, network: str) -> Rows:
-    cells = checked_cells(source, network)
-    most = max(len(cell["stages"]) for cell in cells)
-    stages = [f"stage {number}" for number in range(1, most + 1)]
-    rows = [["", "splits", *stages, "candidates right", "rejected right", "of all unlabelled"]]
-    for cell in cells:
+    rows = [["", "rejected", "candidates right", "rejected right", "of all unlabelled"]]
+    for cell in checked_cells(source, network):
         total = {name: sum(stage[name] for stage in cell["stages"]) for name in cell["stages"][0]}
-        shares = [_share(stage["rejected"], stage["candidates"]) for stage in cell["stages"]]
-        right = [_share(total["right"], total["candidates"]), _share(total["rejected_right"], total["rejected"])]
-        name = f"{TITLES[cell['dataset']]} {cell['labels_per_class']}"
-        padded = [*shares, *[""] * (most - len(shares))]
-        rows.append([name, str(cell["runs"]), *padded, *right, _share(total["disagreeing"], total["unlabelled"])])
+        pairs = (("rejected", "candidates"), ("right", "candidates"), ("rejected_right", "rejected"))
+        shares = [_share(total[part], total[whole]) for part, whole in (*pairs, ("disagreeing", "unlabelled"))]
+        rows.append([f"{TITLES[cell['dataset']]} {cell['labels_per_class']}", *shares])
     return rows
 
 
@@ -272,42 +250,18 @@ RERUN = {  # of M3S, as github.com/Junseok0207/M3S_Pytorch prints it
 }
 
 
-def rerun_table(source: str) -> Rows:
-    ours, theirs = (
-        {(one["dataset"], one["labels_per_class"]): one for one in checked_cells(source, network)}
-        for network in ("one-layer,farthest", "two-layers,farthest")
-    )
-    headings = ["", "their rerun", "`m3s`", "their network, epoch by validation", "last epoch", "splits"]
-    rows = [headings]
-    for (dataset, labels), value in RERUN.items():
-        mine = percent(np.mean(ours[dataset, labels]["accuracy"]))
-        rebuilt = theirs.get((dataset, labels))
-        parts = ("accuracy_by_validation", "accuracy")
-        read = [percent(np.mean(rebuilt[part])) for part in parts] if rebuilt else ["", ""]
-        count = str(rebuilt["runs"]) if rebuilt else ""
-        rows.append([f"{TITLES[dataset]} {labels}", number(value), mine, *read, count])
-    return rows
-
-
-def order_table(source: str) -> Rows:
-    found = json.loads((DOCS / source).read_text(encoding="utf-8"))["methods"]
-    shares = [(one["method"], one["changed by order, %"], one["by another seed, %"]) for one in found]
-    rows = [[f"`{method}`", number(order), number(seed)] for method, order, seed in shares]
-    return [["", "another order", "another seed"], *rows]
-
-
-def calibration_table(source: str) -> Rows:
+def calibration_table(source: str, which: str = "") -> Rows:
+    """By kind of data and labels per class, without 10 labels; with "left-out" by constants of all other data sets."""
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"]
-    columns = ("accuracy", "confidence", "temperature", "error before", "error after")
-    rows = [["", *columns, "change, 95 %"]]
-    for row in found:
-        of_runs = row["per run"]
-        gain = paired_difference(of_runs["error after"], of_runs["error before"])
-        means = {name: float(np.mean(of_runs[name])) for name in columns}
-        values = [f"{means[name]:.2f}" if name == "temperature" else percent(means[name]) for name in columns]
-        change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
-        rows.append([f"{TITLES[row['dataset']]} {row['labels per class']}", *values, change])
-    return rows
+    estimates = left_out(found) if which == "left-out" else distributions(found, AccuracyPrior())
+    lines = [
+        line
+        for line in summary(found, *estimates)
+        if (line["kind"] == "all") == (line["labels per class"] == "all") and line["labels per class"] != 10
+    ]
+    columns = [name for name in lines[0] if name not in ("data sets", "confidence")]
+    cells = [[line[name] for name in columns] for line in lines]
+    return [columns, *([f"{one:.1f}" if isinstance(one, float) else str(one) for one in row] for row in cells)]
 
 
 def suggestions_table(source: str) -> Rows:
@@ -340,24 +294,29 @@ def _share(part: int, whole: int) -> str:
     return percent(part / whole) if whole else "–"
 
 
+def ranks_on_tables(source: str) -> Rows:
+    """Mean rank, and accuracy by labels per class."""
+    found = rank_rows(json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"])
+    columns = [name for name in found[0] if name in ("method", "mean rank") or name.endswith(": accuracy")]
+    texts = [[number(row[name]) if isinstance(row[name], float) else row[name] for name in columns] for row in found]
+    return [columns, *texts]
+
+
 RECIPES: Mapping[str, Callable[..., Rows]] = {
     "methods": methods_table,
     "public": public_table,
     "reading": reading_table,
     "honest": honest_table,
-    "final": final_table,
     "beside": beside_table,
     "suite": suite_table,
     "ablation": ablation_table,
     "ingredients": ingredients_table,
-    "left-out": left_out_table,
     "comparison": comparison_table,
     "m3s-rejected": rejected_table,
-    "m3s-rerun": rerun_table,
-    "row-order": order_table,
     "studio-queue": queue_table,
     "calibration": calibration_table,
     "suggestions": suggestions_table,
+    "table-ranks": ranks_on_tables,
 }
 
 

@@ -173,7 +173,7 @@ def machine(device: torch.device) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "device": environment.device_title(device),
-        "threads": environment.threads(),
+        "threads": torch.get_num_threads(),
         "load average": round(os.getloadavg()[0], 2),
         "versions": environment.versions(),
     }

@@ -53,13 +53,13 @@ def sample(root: Path, count: int, seed: int) -> list[Mutation]:
     known: dict[Path, list[Mutation]] = {}
     drawn: list[Mutation] = []
     for path, line in generator.sample(places, len(places)):
+        if len(drawn) == count:
+            break
         if path not in known:
             known[path] = list(mutations(path, source))
         here = [mutation for mutation in known[path] if mutation[1] == line]
         if here:
             drawn.append(generator.choice(here))
-        if len(drawn) == count:
-            break
     return drawn
 
 

@@ -50,6 +50,14 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="module")
+def empty_cache(tmp_path_factory):
+    """A cache of the module's own, instead of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTGCN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def make_graph():
     """A factory of stochastic block models with informative features; `easy` separates the classes well."""
@@ -70,13 +78,25 @@ def make_graph():
             values[-4:] = 0
             edges[-3, -2] = edges[-2, -1] = 1
         edges /= edges[edges > 0].mean()  # as every method does
-        return Graph(
-            adjacency=edges + edges.T,
-            features=sp.csr_array(values) if sparse else values,
-            labels=labels,
-        )
+        return Graph(adjacency=edges + edges.T, features=sp.csr_array(values) if sparse else values, labels=labels)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def awkward(make_graph):
+    """Two weighted components of 30 nodes, a weighted triangle of unknown classes, a lone node without features and one
+    with an edge to itself alone."""
+    halves = [make_graph(nodes=30, features=8, seed=seed, weighted=True) for seed in (0, 1)]
+    triangle = sp.csr_array(np.array([[0, 0.5, 2], [0.5, 0, 1e-3], [2, 1e-3, 0]]))
+    lone = sp.csr_array(np.diag([0.0, 1.5]))
+    values = np.random.default_rng(0).random((5, 8))
+    values[3] = 0
+    return Graph(
+        adjacency=sp.block_diag([*(half.adjacency for half in halves), triangle, lone], format="csr"),
+        features=sp.vstack([*(half.features for half in halves), sp.csr_array(values)], format="csr"),
+        labels=np.concatenate([*(half.labels for half in halves), np.full(5, -1)]),
+    )
 
 
 @pytest.fixture

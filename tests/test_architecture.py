@@ -41,6 +41,7 @@ def test_public_names_exist():
         _ = mtgcn.Grpah
 
 
+@pytest.mark.slow
 def test_shapes_are_imported_from_one_module():
     """Shapes imported from jaxtyping directly are not checked in tests."""
     importing = [

@@ -18,10 +18,12 @@ BENCHMARKS = ROOT / "benchmarks"
 PROGRAMS = {
     "arena_rows.py": "--graphs cora --labels 3 --methods lp,mt-plus --runs 2 --out OUT",
     "attribution.py": "--dataset cora --epochs 2",
-    "calibration.py": "--cells cora:5 --runs 1",
+    "calibration.py": "--datasets breast_cancer,cora --labels 2,5 --runs 2",
     "cells.py": "",
     "distributed.py": "--nodes 3000 --edges 9000 --ranks 1 --parts 2 --epochs 1 --out OUT",
     "docs_tables.py": "",
+    "doubt.py": "--datasets cora,iris --labels 5 --runs 1",
+    "explain.py": "--datasets cora --nodes 2",
     "first_fit.py": "--dataset cora",
     "growth.py": "--edges 1000,2000 --degree 5",
     "heavy_tails.py": "--seeds 1",
@@ -31,16 +33,20 @@ PROGRAMS = {
     "mt_plus.py": "--datasets cora",
     "mt_plus_ablation.py": "--datasets cora --labels 3 --runs 1 --variants 'mt-plus;without teaching'",
     "mutants.py": "--count 0 --json OUT",
-    "one_row.py": "--nodes 400",
     "own_graph.py": "--nodes 400 --edges 2000 --method lp",
     "page.py": "",
     "peer_agreement.py": "--datasets cora --runs 1",
     "peers.py": "--dataset synthetic --nodes 400 --edges 2000 --runs 2 --infomax-epochs 2 --programs lp,PyG",
     "reference.py": "--datasets cora --runs 1 --json OUT",
     "row_order.py": "--runs 1",
+    "serve.py": "--nodes 400 --rows 20 --predicted 2 --seconds 1 --clients 2",
     "speed.py": "--dataset cora --runs 2 --peer-runs 1",
+    "studio_latency.py": "--nodes 400 --keys 2",
     "studio_queue.py": "--datasets cora --runs 1",
+    "stopping.py": "--datasets iris --labels 8 --runs 1",
     "suggestions.py": "--datasets cora --runs 1 --rounds 1",
+    "table_speed.py": "--rows 300",
+    "tables.py": "--tables breast_cancer --labels 3 --draws 2",
     "threads.py": "--one",
     "trace.py": "predict",
     "useless_parts.py": "--labels 5 --runs 2",
@@ -75,9 +81,14 @@ def tiny(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-def test_every_program_is_tried():
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch Geometric calls it
+def test_programs_have_help(tiny, monkeypatch, capsys):
     programs = {path.name for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()}
-    assert programs == {*PROGRAMS, "marked_fit.py"}  # the latter runs by first_fit.py
+    assert programs == {*PROGRAMS, "marked_fit.py", "text.py"}  # run by first_fit.py, and by packages downloaded for it
+    for program in PROGRAMS:
+        monkeypatch.setattr(sys, "argv", [program, "--help"])
+        assert not status_of(BENCHMARKS / program)
+    assert capsys.readouterr().out.count("usage: ") == len(PROGRAMS)
 
 
 @pytest.mark.long

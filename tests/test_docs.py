@@ -134,7 +134,7 @@ def test_readme_commands_are_make_targets():
     assert all(f"\n{target}:" in text_of(ROOT / "Makefile") for target in commands)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch Geometric calls it
 @pytest.mark.usefixtures("empty_cache")
 def test_python_page_runs():

@@ -5,12 +5,13 @@ import warnings
 
 import networkx as nx
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.graph import Graph, GraphArrays, check_edges, merged_adjacency, networkx_nodes
+from mtgcn.graph import UNLABELED, Graph, GraphArrays, check_edges, merged_adjacency, networkx_nodes
 
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
@@ -194,7 +195,12 @@ def test_from_pyg():
     graph = Graph.from_pyg(data, name="three")
     assert graph.adjacency.toarray().tolist() == PATH.tolist()
     assert (graph.labels.tolist(), graph.num_classes, graph.num_features) == ([1, 0, 2], 3, 3)
+    back = graph.to_pyg()
+    assert back.validate()
+    assert all(torch.equal(getattr(back, name), getattr(data, name)) for name in ("x", "edge_index", "y"))
+    assert Graph.from_pyg(back).adjacency.toarray().tolist() == PATH.tolist()
     masked = Graph.from_pyg(data, mask="train_mask")
+    assert masked.to_pyg().y.tolist() == [1, 0, -1]
     assert (masked.labels.tolist(), masked.class_names) == ([1, 0, -1], ("0", "1", "2"))
     data.x = torch.eye(3).to_sparse()
     assert np.array_equal(Graph.from_pyg(data).features.toarray(), np.eye(3))
@@ -310,3 +316,16 @@ def test_check_edges(edges, weights, message):
     sources, targets = np.array(edges, dtype=np.int64)
     with pytest.raises(InputError, match=message):
         check_edges(GraphArrays(np.arange(3), sources, targets, weights and np.array(weights)), "here")
+
+
+def test_methods_see_no_cells():
+    """The cells hold the target as written, also where it is hidden."""
+    edges = np.array([[0, 1], [1, 0]])
+    cells = pa.table({"id": ["a", "b"], "class": ["x", "y"]})
+    for labels in ([0, 1], [UNLABELED, UNLABELED]):
+        graph = Graph(edges, labels=labels, class_names=("x", "y"), cells=cells)
+        assert graph.node_cells(1) == {"id": "b", "class": "y"}
+        assert graph.without_labels.cells is None
+        assert graph.with_labels([0, UNLABELED]).without_labels.cells is None
+    with pytest.raises(InputError, match="cells of 2 rows for 3 nodes"):
+        Graph(np.ones((3, 3)), cells=cells)

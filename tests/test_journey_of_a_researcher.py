@@ -60,9 +60,7 @@ def desk(tmp_path_factory):
     features[np.arange(NODES), labels] += 1.2
     ids = [f"{13 * node:05}" for node in range(NODES)]
     write(folder / "edges.csv", ["von", "zu"], [(ids[first], ids[second]) for first, second in edges])
-    write(
-        folder / "nodes.csv", ["id", *(f"f{number}" for number in range(FEATURES))], zip(ids, *features.T, strict=True)
-    )
+    write(folder / "nodes.csv", ["id", *(f"f{place}" for place in range(FEATURES))], zip(ids, *features.T, strict=True))
     write(folder / "labels.csv", ["id", "class"], [(ids[node], CLASSES[labels[node]]) for node in range(0, NODES, 2)])
     (folder / "mine.py").write_text(OWN_METHOD, encoding="utf-8")
     return folder

@@ -122,7 +122,14 @@ def test_regression_targets(tmp_path):
     ):
         with pytest.raises(InputError, match=r"has 200 different numbers from 100 to 1493 for 200 labelled nodes, a"):
             read()
-    for classes in (range(200), [7 * (row // 20) for row in range(200)], [f"n{price}" for price in prices]):
+    with pytest.raises(InputError, match="has 30 different numbers"):
+        classes_and_labels(np.array(prices[:30]))
+    for classes in (
+        range(200),
+        prices[:20],
+        [7 * (row // 20) for row in range(200)],
+        [f"n{price}" for price in prices],
+    ):
         assert len(classes_and_labels(list(classes))[0]) > 5  # numbered, with many labels each, named
 
 

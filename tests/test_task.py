@@ -162,19 +162,11 @@ def test_chunks_hold_all_runs_in_order(graph, splits):
 
 def test_concatenate_predictions():
     def part(runs, start):
-        return Prediction(
-            probabilities=np.full((runs, 4, 2), start),
-            history={"loss": np.full((5, runs, 1), start)},
-            peers=np.full((runs, 1, 4, 2), start),
-            peer_report=PeerReport(
-                ("features",),
-                weights=np.full((runs, 1), start),
-                held_out_accuracy=np.full((runs, 1), start + 1),
-                agreement=np.full((runs, 1), start + 2),
-                teaching=np.full(runs, start + 3),
-            ),
-            groups=np.arange(runs),
-        )
+        column = np.full((runs, 1), start)  # weights, held-out accuracy, agreement
+        report = PeerReport(("features",), column, column + 1, column + 2, teaching=column[:, 0] + 3)
+        history, peers = {"loss": np.full((5, runs, 1), start)}, np.full((runs, 1, 4, 2), start)
+        shares = np.full((runs, 4, 2), start)
+        return Prediction(shares, history, peers=peers, peer_report=report, groups=np.arange(runs))
 
     whole = Prediction.concatenate([part(2, 0.25), part(1, 0.5)])
     assert whole.probabilities[:, 0, 0].tolist() == [0.25, 0.25, 0.5]

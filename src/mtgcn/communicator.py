@@ -1,5 +1,4 @@
-"""The seam between one process and many: everything that concerns the nodes of other processes goes through a
-`Communicator`.
+"""The seam between one process and many: all access to nodes of other processes goes through a `Communicator`.
 
 The default holds the whole graph. `mtgcn.distributed` provides one for the ranks of PyTorch's process group, each of
 which holds some of the nodes and their rows of every table. Methods call the same functions on both.
@@ -33,8 +32,6 @@ class Communicator:
 
         return torch.float32
 
-    # ------------------------------------------------------------------------------------------------- reductions
-
     def sum(self, values: Tensor) -> Tensor:
         """Sum of `values` over all processes."""
         return values
@@ -59,8 +56,6 @@ class Communicator:
 
         basis: Tensor = torch.linalg.qr(columns)[0]
         return basis
-
-    # ------------------------------------------------------------------------------------------- numbers of nodes
 
     def numbers(self, count: int, device: torch.device) -> Int[Tensor, "nodes"]:
         """Number of each of the `count` nodes of this process in the whole graph."""
@@ -93,8 +88,6 @@ class Communicator:
         ranks = torch.empty_like(keys)
         ranks[order] = position - torch.where(is_first, position, 0).cummax(0).values
         return ranks
-
-    # ------------------------------------------------------------------------------------------------------- rows
 
     def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
         """The rows of this process, then those of its neighbours in other processes: one for each column of A."""

@@ -17,7 +17,7 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel, chosen_method
 from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
 from mtgcn.experiments.protocol import PUBLIC, RANDOM
-from mtgcn.experiments.scoring import silent_fitting
+from mtgcn.experiments.scoring import MEASURES, SCORES, check_score, silent_fitting
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
 from mtgcn.report import comparisons, pages, progress, tables
@@ -43,6 +43,7 @@ def compare(
     validation_per_class: int = 0,
     name: str | None = None,
     reference: str | None = None,
+    score: str = SCORES[0],
     device: str | torch.device = "auto",
     verbose: bool = False,
 ) -> ComparisonResults:
@@ -60,6 +61,7 @@ def compare(
         use them; no method is scored on them. If 0, 500 nodes are drawn where a method needs validation
     name : of the graph, in captions
     reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
+    score : "accuracy", "balanced-accuracy", "macro-f1" or, for two classes, "roc-auc" or "average-precision"
 
     >>> import networkx
     >>> club = Graph.from_networkx(networkx.karate_club_graph(), label="club", name="karate")
@@ -78,6 +80,7 @@ def compare(
             f"graph is a {type(graph).__name__}; give a PyG Data, or a Graph that holds labels, by from_networkx, "
             "from_scipy, mtgcn.read_graph or mtgcn.load"
         )
+    check_score(score, graph.num_classes)
     graph = graph if name is None else replace(graph, name=name)
     rows = compared_rows(
         graph,
@@ -91,7 +94,7 @@ def compare(
         reference=reference,
         progress=progress.fitting_progress if verbose else silent_fitting,
     )
-    results = ComparisonResults(rows, comparison_of(rows, reference))
+    results = ComparisonResults(rows, comparison_of(rows, reference, score))
     for warning in results.comparison.warnings:
         warn(warning, UserWarning, stacklevel=2)
     return results
@@ -105,18 +108,18 @@ class ComparisonResults:
     comparison: Comparison  # means, intervals and paired differences
 
     def table(self) -> str:
-        """Plain text, one line per method: accuracy in per cent, 95 % interval, difference from the reference."""
+        """Plain text, one line per method: score in per cent, 95 % interval, difference from the reference."""
         return tables.plain_text(comparisons.comparison_table(self.comparison))
 
     def to_pandas(self) -> DataFrame:
-        """One row per method and run; accuracy, macro F1 and calibration error between 0 and 1."""
+        """One row per method and run; scores between 0 and 1."""
         try:
             import pandas as pd
         except ImportError:
             raise InputError("pandas is not installed; pip install pandas, or take .rows") from None
         kept = (
-            *("dataset", "labels_per_class", "split", "method", "run", "seed", "accuracy", "macro_f1"),
-            *("calibration_error", "scored_nodes", "seconds", "device"),
+            *("dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES),
+            *("scored_nodes", "seconds", "device"),
         )
         rows = [[getattr(row, key) for key in kept] for some in self.rows.values() for row in some]
         return pd.DataFrame(rows, columns=list(kept))
@@ -129,7 +132,7 @@ class ComparisonResults:
         return text
 
     def plot(self) -> Figure:
-        """A matplotlib figure of the accuracy of every run, with means and intervals."""
+        """A matplotlib figure of the score of every run, with means and intervals."""
         return comparisons.comparison_figure(self.comparison)
 
     def report(self, path: str | Path) -> Path:

@@ -22,6 +22,7 @@ DEVICES = ("auto", "cpu", "cuda")
 MAX_THREADS = 256  # the system may refuse to start more
 SMALL_STACK = 16 * 2**20  # bytes; a smaller stack is faster with one thread
 PROBE_SECONDS, PROBES = 0.03, 3
+Device = torch.device | str
 _fixed: ContextVar[bool] = ContextVar("fixed_threads", default=False)
 
 
@@ -46,10 +47,6 @@ def chosen_device(name: str | torch.device) -> torch.device:
 def device_title(device: torch.device) -> str:
     """The name of the device, with the model of a GPU."""
     return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
-
-
-def threads() -> int:
-    return torch.get_num_threads()
 
 
 @contextmanager

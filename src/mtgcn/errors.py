@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import sys
 import warnings
@@ -14,6 +15,7 @@ MOST_NAMES_SHOWN = 30
 LONGEST_NAME = 1000  # characters; an array of names is as wide as the longest of them
 LONGEST_TEXT = 1_000_000  # characters of a category, which is part of a feature name
 PACKAGE = Path(__file__).parent
+LOGGER = logging.getLogger("mtgcn")
 # Control characters, line breaks included, and those that reverse the direction of text.
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -29,6 +31,13 @@ class GraphNote(UserWarning):
 def note(message: str) -> None:
     """Warn with a `GraphNote`, attributed to the code that called into this package."""
     warn_caller(GraphNote(message))
+
+
+def log_file(path: Path, form: str, **counts: int) -> None:
+    """Log what a file was recognised as, and how many of what it holds."""
+    listed = ", ".join(f"{count:,} {what[: -(count == 1) or None]}".replace(",", " ") for what, count in counts.items())
+    name = path.name.encode("utf-8", "backslashreplace").decode()  # which may not be UTF-8
+    LOGGER.info("%s: %s; %s", name, form, listed)
 
 
 def warn_caller(warning: Warning) -> None:

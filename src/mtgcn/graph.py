@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Real as RealNumber
 from typing import Any, ClassVar, Literal
@@ -39,6 +39,8 @@ class GraphArrays:
     class_names: tuple[str, ...] = ()
     directed: bool | None = None  # None: unknown
     preprocessing: Any = None
+    numbered: bool = False
+    cells: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,8 @@ class Graph:
     feature_names: tuple[str, ...] = ()  # () if unnamed
     preprocessing: Any = None  # the `mtgcn.io.preprocessing.Preprocessor` of the features; None: used as given
     class_type: str = ""  # dtype of the classes, whose names are text; by default text if named, else whole numbers
+    numbered: bool = False  # whether node ids are the numbers of table rows, which another table has, too
+    cells: Any = None  # a pyarrow table of the node table as written, for display; methods never see it
     communicator: ClassVar[Communicator] = ONE_PROCESS  # with the processes that hold other nodes
 
     def __post_init__(self) -> None:
@@ -77,6 +81,7 @@ class Graph:
             "class_names": graph_checks.checked_class_names(self.class_names, labels),
             "name": graph_checks.checked_name(self.name),
             "feature_names": graph_checks.checked_feature_names(self.feature_names, features),
+            "cells": graph_checks.checked_cells(self.cells, nodes),
             "class_type": self.class_type or ("U" if self.class_names else "int64"),
         }
         for name, value in checked.items():
@@ -87,6 +92,29 @@ class Graph:
         return (
             f"Graph({title}nodes={self.num_nodes}, edges={self.num_edges}, "
             f"features={self.num_features}, classes={self.num_classes})"
+        )
+
+    __iter__ = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the adjacency. With it, scikit-learn divides a graph as it divides the rows of X."""
+        return self.adjacency.shape
+
+    def __getitem__(self, nodes: Any) -> Graph:
+        """The subgraph of some nodes, by numbers or a mask: `graph[:10]`, `graph[graph.known]`.
+
+        >>> Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), labels=[0, -1, 1])[[2, 1]]
+        Graph(nodes=2, edges=1, features=0, classes=2)
+        """
+        rows = np.arange(self.num_nodes)[nodes[0] if isinstance(nodes, tuple) else nodes]  # scikit-learn: [nodes, ...]
+        return replace(
+            self,
+            adjacency=self.adjacency[rows][:, rows],
+            features=None if self.features is None else self.features[rows],
+            labels=self.labels[rows],
+            node_ids=self.node_ids[rows],
+            cells=None if self.cells is None else self.cells.take(rows),
         )
 
     @property
@@ -130,14 +158,34 @@ class Graph:
         except ValueError:  # numbers that were named later
             return names
 
+    @cached_property
+    def node_names(self) -> list[str] | None:
+        """A title of each node, for display; None without any."""
+        column = None if self.preprocessing is None else self.preprocessing.name_column
+        if self.cells is None or column not in self.cells.column_names:
+            return None
+        return [name or "" for name in self.cells[column].to_pylist()]
+
+    def node_title(self, node: int) -> str:
+        """The name of a node with its id; without a name the id."""
+        name = "" if self.node_names is None else self.node_names[node]
+        return f"{name} ({self.node_ids[node]})" if name else str(self.node_ids[node])
+
+    def node_cells(self, node: int) -> dict[str, str]:
+        """The row of a node in the node table, for display; empty without one."""
+        cells = {} if self.cells is None else self.cells.slice(node, 1).to_pylist()[0]
+        return {column: cell or "" for column, cell in cells.items()} if any(cells.values()) else {}
+
     @property
     def without_labels(self) -> Graph:
-        """The graph without labels, which is what a method sees."""
-        return self._bare if len(self.known) else self
+        """The graph without labels and cells, which is what a method sees."""
+        return self._bare if len(self.known) or self.cells is not None else self
 
     @cached_property
     def _bare(self) -> Graph:
-        return self._relabelled(np.full(self.num_nodes, UNLABELED))
+        graph = self._relabelled(np.full(self.num_nodes, UNLABELED))
+        object.__setattr__(graph, "cells", None)
+        return graph
 
     def with_labels(self, labels: Any) -> Graph:
         """This graph with other labels of the same classes; both share `without_labels` and its caches."""
@@ -234,20 +282,27 @@ class Graph:
                 missing = "y" if labels is None else mask
                 raise InputError(f"{type(data).__name__} without {missing}; name a mask of its labels")
             codes, names = encoded_labels(as_array(labels))
-            seen = np.asarray(as_array(chosen))
-            if seen.shape != codes.shape or seen.dtype != bool:
-                raise InputError(
-                    f"{mask} of shape {seen.shape} and type {seen.dtype}; give true or false for each node"
-                )
-            labels, class_names = np.where(seen, codes, UNLABELED), class_names or names
-        return cls.from_edge_index(
-            edge_index,
-            getattr(data, "x", None),
-            labels,
-            edge_weight=getattr(data, "edge_weight", None),
-            num_nodes=data.num_nodes,
-            class_names=class_names,
-            name=name,
+            use = np.asarray(as_array(chosen))
+            if use.shape != codes.shape or use.dtype != bool:
+                raise InputError(f"{mask} of shape {use.shape} and type {use.dtype}; give true or false for each node")
+            labels, class_names = np.where(use, codes, UNLABELED), class_names or names
+        features, weight, nodes = getattr(data, "x", None), getattr(data, "edge_weight", None), data.num_nodes
+        parts: dict[str, Any] = {"edge_weight": weight, "num_nodes": nodes, "class_names": class_names, "name": name}
+        return cls.from_edge_index(edge_index, features, labels, **parts)
+
+    def to_pyg(self) -> Any:
+        """The graph as a PyTorch Geometric `Data`, each edge in both directions; y is -1 where there is no label."""
+        import torch
+        from torch_geometric.data import Data
+
+        edges, features = self.adjacency.tocoo(), self.features
+        rows = features if isinstance(features, np.ndarray | None) else features.toarray()
+        return Data(
+            x=None if rows is None else torch.from_numpy(rows.astype(np.float32)),
+            edge_index=torch.from_numpy(np.stack([edges.row, edges.col]).astype(np.int64)),
+            edge_weight=torch.from_numpy(edges.data.astype(np.float32)),
+            y=torch.from_numpy(self.labels.astype(np.int64)),
+            num_nodes=self.num_nodes,
         )
 
     @classmethod
@@ -292,8 +347,9 @@ class Graph:
     def from_adjacency(cls, adjacency: sp.csr_array, arrays: GraphArrays, name: str = "") -> Graph:
         """A graph from an adjacency and the node arrays of `arrays`, whose edges are ignored."""
         labels: Any = arrays.labels
-        names, ids = arrays.class_names, arrays.node_ids
-        return cls(adjacency, arrays.features, labels, ids, names, name, arrays.feature_names, arrays.preprocessing)
+        names, ids, columns = arrays.class_names, arrays.node_ids, arrays.feature_names
+        shown = {"numbered": arrays.numbered, "cells": arrays.cells}
+        return cls(adjacency, arrays.features, labels, ids, names, name, columns, arrays.preprocessing, **shown)
 
 
 def merged_adjacency(
@@ -408,17 +464,9 @@ def networkx_arrays(
         column = _feature(nodes, attributes, name, where)
         columns.append(column)
         names += [name] if column.shape[1] == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
-    return GraphArrays(
-        id_array(nodes, where),
-        sources,
-        targets,
-        _weights(graph, weight, where),
-        np.hstack(columns) if columns else None,
-        tuple(names),
-        labels if class_names else None,
-        class_names,
-        directed=graph.is_directed(),
-    )
+    table, known = np.hstack(columns) if columns else None, labels if class_names else None
+    ids, weights, directed = id_array(nodes, where), _weights(graph, weight, where), graph.is_directed()
+    return GraphArrays(ids, sources, targets, weights, table, tuple(names), known, class_names, directed)
 
 
 def id_array(nodes: Sequence[Any], where: str) -> np.ndarray:

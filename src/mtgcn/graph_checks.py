@@ -170,6 +170,13 @@ def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) 
     return class_names
 
 
+def checked_cells(cells: Any, nodes: int) -> Any:
+    """The cells for display, one row per node."""
+    if cells is not None and cells.num_rows != nodes:
+        raise InputError(f"cells of {cells.num_rows} rows for {nodes} nodes; give one row per node")
+    return cells
+
+
 def checked_name(given: object) -> str:
     """The name of a graph, often a file name; bytes that are not UTF-8 are escaped."""
     if not isinstance(given, str):

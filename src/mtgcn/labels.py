@@ -19,7 +19,7 @@ MISSING_WORDS = frozenset(
     {"", "?", "-", "na", "n/a", "n.a.", "<na>", "#n/a", "nan", "nat", "null", "none", "nil", "missing"}
 )
 MIN_SIGNS = 20  # labels of which most are 0 or 1: then -1 may be a sign rather than unlabelled
-MAX_NUMBERS, MIN_PER_NUMBER = 50, 10  # more numbers than that, with fewer labels each, may be quantities
+QUANTITIES = ((20, 2), (50, 10))  # more different numbers than that, with fewer labels each, may be quantities
 
 
 def is_missing(text: str) -> bool:
@@ -123,11 +123,11 @@ def check_classes(names: Sequence[str], where: str) -> None:
 
 
 def check_not_regression(names: Sequence[str], labelled: int, where: str) -> None:
-    """Reject labels that are many different numbers with gaps, few nodes each: they are quantities, not classes."""
-    if len(names) <= MAX_NUMBERS or len(names) <= labelled / MIN_PER_NUMBER or not are_numbers(names):
+    """Reject labels that are many different numbers with gaps or fractions, few nodes each: quantities, not classes."""
+    if not any(len(names) > max(most, labelled / each) for most, each in QUANTITIES) or not are_numbers(names):
         return
     low, high = min(map(float, names)), max(map(float, names))
-    if high - low > 2 * len(names):
+    if high - low > 2 * len(names) or any(float(name) % 1 for name in names):
         raise InputError(
             f"{where} has {len(names)} different numbers from {low:g} to {high:g} for {labelled} labelled nodes, a "
             "target of regression; group them into classes (or write numbers that are names as text, such as n7)"

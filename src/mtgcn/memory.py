@@ -38,8 +38,7 @@ def check_address_space() -> None:
 
 
 def use_few_threads_if_limited() -> None:
-    """Let OpenBLAS start no threads under `ulimit -v`: where it cannot, it interrupts the process. Call before NumPy is
-    imported."""
+    """Let OpenBLAS start no threads under `ulimit -v`, where it may abort; call this before NumPy is imported."""
     if _process_free() is not None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -77,9 +76,7 @@ def _machine_free() -> int | None:
 
 def _container_free() -> int | None:
     with suppress(OSError, ValueError):  # a limit of "max" is none
-        limit, used = (
-            Path("/sys/fs/cgroup", name).read_text(encoding="ascii") for name in ("memory.max", "memory.current")
-        )
+        limit, used = (Path("/sys/fs/cgroup", name).read_text("ascii") for name in ("memory.max", "memory.current"))
         return int(limit) - int(used)
     return None
 
@@ -124,9 +121,7 @@ def is_out_of_memory(error: Exception) -> bool:
         return True
     # torch on the CPU, loading a shared library, starting a thread, pyarrow
     messages = ("can't allocate memory", "not enough memory", "failed to map segment", "Cannot allocate memory")
-    return any(
-        message in str(error) for message in (*messages, "can't start new thread", "bad_alloc", "malloc of size")
-    )
+    return any(words in str(error) for words in (*messages, "can't start new thread", "bad_alloc", "malloc of size"))
 
 
 # Parameters of glibc's mallopt.

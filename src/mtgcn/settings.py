@@ -55,9 +55,7 @@ LearningRate = Annotated[float, Ge(0), Le(100)]
 RATE = "a rate from 0 to below 1"
 Rate = Annotated[float, Ge(0, RATE), Lt(1, RATE)]
 Numbers = tuple[float, ...]  # typed as "1,2,3"
-
-
-# -------------------------------------------------------------------------------------------------------------- types
+Counts = tuple[int, ...]  # whole numbers from 0
 
 
 @dataclass(frozen=True)
@@ -87,12 +85,7 @@ _KINDS = [
     _Kind(int, "whole number", lambda value: _is_number(value, numbers.Integral), int),
     _Kind(float, "number", _is_number, float),
     # NumPy's booleans too, without importing it.
-    _Kind(
-        bool,
-        "true or false",
-        lambda value: type(value).__name__ in ("bool", "bool_"),
-        lambda text: _TRUTH[text.lower()],
-    ),
+    _Kind(bool, "true or false", lambda v: type(v).__name__ in ("bool", "bool_"), lambda text: _TRUTH[text.lower()]),
     _Kind(str, "text", lambda value: isinstance(value, str), str),
     _Kind(_NONE, "none", lambda value: value is None, lambda text: {"none": None}[text.lower()]),
     _Kind(
@@ -102,6 +95,12 @@ _KINDS = [
             isinstance(value, tuple) and len(value) > 0 and all(_is_number(x) and math.isfinite(x) for x in value)
         ),
         lambda text: tuple(float(part) for part in text.strip("()[]").split(",") if part.strip()),
+    ),
+    _Kind(
+        Counts,
+        "list of whole numbers from 0",
+        lambda value: isinstance(value, tuple) and len(value) > 0 and all(type(x) is int and x >= 0 for x in value),
+        lambda text: tuple(int(part) for part in text.strip("()[]").split(",") if part.strip()),
     ),
 ]
 
@@ -144,9 +143,6 @@ def _kinds(declared: Any, bounds: tuple[Bound, ...] = ()) -> Iterator[_Kind]:
         yield replace(kind, words=kind.words or kind.title, bounds=bounds if declared in (int, float) else ())
 
 
-# ------------------------------------------------------------------------------------------------ checking and reading
-
-
 class Settings:
     """Base of dataclasses that refuse values of the wrong type, out of bounds, not among the choices, or not finite."""
 
@@ -154,7 +150,7 @@ class Settings:
         settings_class: type = type(self)
         for name, kinds in _kinds_of(settings_class).items():
             value = getattr(self, name)
-            if isinstance(value, list) and any(kind.type == Numbers for kind in kinds):
+            if isinstance(value, list) and any(kind.type in (Numbers, Counts) for kind in kinds):
                 value = tuple(value)  # as JSON has them
                 object.__setattr__(self, name, value)
             kind = next((kind for kind in kinds if kind.fits(value)), None)
@@ -200,9 +196,6 @@ def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str
             title = " | ".join(kind.title for kind in settable[key]).replace("NoneType", "none")
             raise InputError(f"setting {key}={shown(text)} is not of type {title}; give one that is")
     return values
-
-
-# --------------------------------------------------------------------------------------------------------- describing
 
 
 @dataclass(frozen=True)

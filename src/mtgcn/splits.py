@@ -41,16 +41,12 @@ class Split:
 
 MOST_RUNS = 10_000
 LARGEST_SEED = 2**128
+Counts = int | Sequence[int]  # of all classes, or of each
 DRAWS = 10_000  # attempts of `draw_over_all` to draw every class
 
 
 def draw_splits(
-    graph: Graph,
-    labels_per_class: int | Sequence[int],
-    runs: int,
-    seed: int,
-    validation: int = 0,
-    validation_per_class: int = 0,
+    graph: Graph, labels_per_class: Counts, runs: int, seed: int, validation: int = 0, validation_per_class: int = 0
 ) -> tuple[Split, ...]:
     """`runs` random splits with `labels_per_class` training nodes, validation nodes, and the rest as test nodes.
 
@@ -94,13 +90,7 @@ def draw_over_all(
 
 
 def _drawn_splits(
-    graph: Graph,
-    drawn: Callable[..., np.ndarray],
-    labels: int,
-    runs: int,
-    seed: int,
-    validation: int,
-    per_class: int,
+    graph: Graph, drawn: Callable[..., np.ndarray], labels: int, runs: int, seed: int, validation: int, per_class: int
 ) -> tuple[Split, ...]:
     """Splits whose `labels` training nodes are drawn by `drawn`, a function of a random generator."""
     check_runs(runs, len(graph.known))
@@ -129,7 +119,7 @@ def _drawn_splits(
     return tuple(splits)
 
 
-def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int[np.ndarray, "classes"]:
+def per_class_counts(graph: Graph, labels_per_class: Counts) -> Int[np.ndarray, "classes"]:
     """The number of training nodes of each class, checked against the graph."""
     given = np.atleast_1d(np.asarray(labels_per_class))
     if given.size not in (1, graph.num_classes):
@@ -148,8 +138,7 @@ def per_class_counts(graph: Graph, labels_per_class: int | Sequence[int]) -> Int
 def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
     """Splits from a JSON file: `{"train": […], "validation": […], "test": […]}`, or a list of such, by node id.
 
-    Without `"test"`, all other labelled nodes are test nodes. Other keys are rejected: the nodes of a misspelt `"val"`
-    would become test nodes.
+    Without `"test"`, all other labelled nodes are test nodes. Other keys, such as a misspelt `"val"`, are rejected.
     """
     try:
         content = parsed_json(read_plain(path))

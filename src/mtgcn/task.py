@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from mtgcn.communicator import Communicator
-from mtgcn.environment import usual_torch
+from mtgcn.environment import Device, usual_torch
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
 
 MISSING = -1  # pads the rows of runs that have fewer nodes than the longest
+PeerProbabilities = Float[np.ndarray, "runs peers nodes classes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Task:
             raise InputError("a task's graph must hold no labels; pass graph.without_labels")
 
     @staticmethod
-    def without_labels(graph: Graph, runs: int = 1, device: torch.device | str = "cpu") -> Task:
+    def without_labels(graph: Graph, runs: int = 1, device: Device = "cpu") -> Task:
         """A task without labelled nodes, for networks that are trained already."""
         device = torch.device(device)
         none = torch.zeros(runs, 0, dtype=torch.int64, device=device)
@@ -108,12 +109,7 @@ class Task:
 
 @usual_torch()
 def observe(
-    graph: Graph,
-    splits: Sequence[Split],
-    seed: int,
-    *,
-    with_validation: bool = False,
-    device: torch.device | str = "cpu",
+    graph: Graph, splits: Sequence[Split], seed: int, *, with_validation: bool = False, device: Device = "cpu"
 ) -> Task:
     """What a method may see of these splits: the training labels and, if it uses them, the validation labels."""
     device = torch.device(device)
@@ -154,10 +150,12 @@ class Prediction:
 
     probabilities: Float[np.ndarray, "runs nodes classes"]
     history: Mapping[str, Float[np.ndarray, "epochs runs peers"]] = field(default_factory=dict)
-    peers: Float[np.ndarray, "runs peers nodes classes"] | None = None  # probabilities of each peer
+    peers: PeerProbabilities | None = None  # probabilities of each peer
     pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # first epoch as a pseudo label; 0: never
     parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
     peer_report: PeerReport | None = None  # where peers have different weights
+    # Accuracy on held-out labels, the number of these labels, and of folds; NaN accuracy where no label is held out.
+    held_out: Float[np.ndarray, "runs 3"] | None = None
     # Runs with the same number share random parts, such as an embedding, and their errors are correlated; None: none.
     groups: Int[np.ndarray, "runs"] | None = None
 

@@ -23,6 +23,7 @@ def test_run_json_is_one_object(succeeds):
     assert set(result) == {
         *("dataset", "labels_per_class", "split", "method", "settings", "runs", "seed", "accuracy", "macro_f1"),
         *("calibration_error", "seconds", "device", "threads", "versions", "groups", "notes", "warnings"),
+        *("score", "balanced_accuracy", "roc_auc", "average_precision"),
     }
     assert (result["dataset"], result["labels_per_class"], result["method"]) == ("digits", 2, "mt-gcn")
     assert (result["runs"], result["seed"], result["device"]) == (3, 0, "cpu")
@@ -167,6 +168,7 @@ def test_version_and_help(mtgcn_command):
     assert all(command in out for command in ("datasets", "run", "compare", "demo"))
 
 
+@pytest.mark.slow
 def test_methods_lists_settings(succeeds, fails):
     out = succeeds("methods")
     assert all(name in out for name in METHODS)

@@ -84,5 +84,5 @@ def test_help(name, options):
     listed = " ".join(CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"}).output.split())
     for option in ALL:
         assert bool(re.search(rf"{option}\b", listed)) == (option in options), option
-    assert "Edges, one per line: two node ids and optionally a weight. CSV or Parquet." in listed
-    assert "The column that is source, target, weight, id or label" in listed
+    assert "Edges, one per line: two node ids and optionally a weight. CSV, Parquet, JSON or mtx." in listed
+    assert "The column that is id, label or name of the rows, or source, target or weight of edges" in listed

@@ -96,6 +96,7 @@ def test_paths_that_cannot_be_used(refused, own, model, run, monkeypatch, name, 
     refused("a name has 300 bytes, the limit is 255", *own.fit, "--out", own.folder / "new" / TOO_LONG / "model")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="file names are bytes on POSIX only")
 def test_names_that_are_not_unicode(mtgcn_command, succeeds, own, run):
     def renamed(arguments):
@@ -147,13 +148,6 @@ def no_space(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk(refused, own, fitted, monkeypatch):
-    monkeypatch.setattr("os.fsync", no_space)
-    refused("cannot write model folder", *own.fit)
-    message = "No space left on device; make room there, or give another place"
-    refused(message, "predict", fitted.out, "--out", own.folder / "predictions.csv")
-
-
 def test_a_page_that_cannot_be_made_leaves_no_model(mtgcn_command, own, monkeypatch):
     monkeypatch.setattr("mtgcn.report.fit_page.fit_html", lambda *_: 1 / 0)
     before = own.content()
@@ -164,9 +158,7 @@ def test_a_page_that_cannot_be_made_leaves_no_model(mtgcn_command, own, monkeypa
 
 def test_a_page_that_cannot_be_written_keeps_the_model(mtgcn_command, own, monkeypatch):
     page, real = own.folder / "page.html", os.replace
-    monkeypatch.setattr(
-        os, "replace", lambda source, target: no_space() if str(target) == str(page) else real(source, target)
-    )
+    monkeypatch.setattr(os, "replace", lambda old, new: no_space() if str(new) == str(page) else real(old, new))
     status, _, err = mtgcn_command(*own.fit, "--report", page)
     assert (status, err.count("\n")) == (2, 1)
     assert f"cannot write {page}: No space left on device" in err

@@ -60,6 +60,7 @@ def test_full_standard_output_is_one_line(full, arguments):
     assert (done.returncode, done.stderr) == (2, f"mtgcn: error: {message}\n")
 
 
+@pytest.mark.slow
 def test_full_standard_error_is_ignored(full, noted):
     done = mtgcn(*noted, stdout=subprocess.PIPE, stderr=full)
     assert done.returncode == 0
@@ -67,6 +68,7 @@ def test_full_standard_error_is_ignored(full, noted):
     assert mtgcn("no-such", stdout=full, stderr=full).returncode == 2
 
 
+@pytest.mark.long
 def test_closed_standard_error_does_not_mix_with_files(tmp_path, noted):
     closed = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
     done = mtgcn("no-such", **closed)
@@ -83,6 +85,7 @@ def test_a_closed_pipe_is_no_error():
         assert mtgcn("--version", stdout=output).stderr == ""
 
 
+@pytest.mark.slow
 def test_closed_standard_output(tmp_path):
     closed = {"preexec_fn": lambda: os.close(1)}
     done = mtgcn("--version", **closed)
@@ -109,6 +112,7 @@ def test_letters_that_cannot_be_encoded_are_escaped(tmp_path, monkeypatch, encod
 HOSTILE = "\x1b[2J\x9b31m\u202e"  # clears the screen, colours it, reverses text
 
 
+@pytest.mark.slow
 def test_control_characters_are_escaped(mtgcn_command, own, monkeypatch):
     """In summaries, tables, notes and errors, in a terminal or not."""
     rename = {"ant": f"ant{HOSTILE}", "0210": f"0210{HOSTILE}"}
@@ -127,6 +131,7 @@ def test_control_characters_are_escaped(mtgcn_command, own, monkeypatch):
     assert HOSTILE in out.read_text(encoding="utf-8")  # files keep names as they are
 
 
+@pytest.mark.slow
 def test_full_standard_output_says_what_is_written(own, monkeypatch, capfd, full):
     predictions, asked, page, latex = (own.folder / name for name in ("p.csv", "ask.csv", "page.html", "table.tex"))
     compare = ["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]
@@ -165,7 +170,7 @@ def test_quiet(mtgcn_command, own):
     assert mtgcn_command("predict", own.out, "--out", own.out, "-q")[2].startswith("mtgcn: error: ")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="uses resource limits of Linux")
 @pytest.mark.parametrize("kilobytes", [150_000, 700_000, 1_000_000])
 def test_address_space_limits_are_one_line(own, kilobytes):

@@ -190,3 +190,11 @@ def spokes(*labels):
 )
 def test_repeated_nodes(graph, repeated):
     assert repeated_nodes(graph) == repeated
+
+
+def test_datasets_of_pyg():
+    pytest.importorskip("torch_geometric")
+    graph = load("pyg:KarateClub")
+    assert (graph.name, graph.num_nodes, graph.num_edges, graph.num_classes) == ("KarateClub", 34, 78, 4)
+    with pytest.raises(InputError, match="did you mean 'Planetoid'"):
+        load("pyg:Planetoids/Cora")

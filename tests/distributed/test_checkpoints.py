@@ -73,9 +73,6 @@ def test_other_and_damaged_checkpoints_are_refused(files, tmp_path):
             load(files, tmp_path, 2)
 
 
-# ------------------------------------------------------------------------------------------------ interrupted trainings
-
-
 class Killed(Exception):
     pass
 
@@ -91,6 +88,7 @@ class KilledAfter(FolderCheckpoints):
             raise Killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [2, 4, 6])
 @pytest.mark.parametrize("method", ["mt-gcn", "mt-plus"])
 def test_interrupted_fit_continues(files, tmp_path, monkeypatch, method, last):

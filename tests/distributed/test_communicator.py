@@ -35,9 +35,6 @@ def on_graph(files):
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- ranks
-
-
 class EndedStore:
     def add(self, key, number):
         raise RuntimeError("connection refused")
@@ -110,9 +107,6 @@ def test_deliver():
     assert second[0].shape == (0, 2)
     np.testing.assert_array_equal(third[0][:, 0], [2, 2, 12, 12, 22, 22])
     np.testing.assert_array_equal(third[1], [0, 0, 1, 1, 2, 2])
-
-
-# --------------------------------------------------------------------------------------------------- local graphs
 
 
 def test_parts_of_a_rank():
@@ -195,9 +189,6 @@ def test_node_keys(source, request):
         on_ranks(count, work)
 
 
-# --------------------------------------------------------------------------------------------------- communicator
-
-
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_communicator_matches_one_process(on_graph, count):
     random = np.random.default_rng(0)
@@ -223,15 +214,11 @@ def test_communicator_matches_one_process(on_graph, count):
         row_of = {number: row for row, number in enumerate(rows.tolist())}
         index = torch.tensor([row_of.get(number, -1) for number in wanted.tolist()])
         assert torch.equal(found.gather_rows(mine, index), table[wanted])
-        labelled = torch.tensor(
-            sorted((row_of[number] for number in (3, 40, 41) if number in row_of), key=rows.__getitem__)
-        )
+        labelled = torch.tensor(sorted((row_of[n] for n in (3, 40, 41) if n in row_of), key=rows.__getitem__))
         labelled = labelled.long()[None]
-        index, classes, rows_of_labelled = found.gather_labelled(
-            labelled, torch.from_numpy(rows)[labelled], {"x": mine}
-        )
+        index, classes, their_rows = found.gather_labelled(labelled, torch.from_numpy(rows)[labelled], {"x": mine})
         assert (index.tolist(), classes.tolist()) == ([[0, 1, 2]], [[3, 40, 41]])
-        assert torch.equal(rows_of_labelled["x"], table[[3, 40, 41]])
+        assert torch.equal(their_rows["x"], table[[3, 40, 41]])
 
     on_graph(count, work)
 

@@ -10,7 +10,7 @@ from mtgcn.splits import Split
 from mtgcn.task import observe
 from thread_ranks import assert_equal_predictions, fit_on
 
-QUICK = {"directions": 6, "edge_directions": 12, "dimensions": 8, "infomax_epochs": 6, "rounds": 3, "steps": 3}
+QUICK = {"directions": 6, "edge_directions": 12, "dimensions": 8, "infomax_epochs": 4, "rounds": 2, "steps": 3}
 EPOCHS = {"warmup_epochs": 4, "teaching_epochs": 4, "per_class": 6}
 
 
@@ -19,15 +19,19 @@ def fit_alone(folder, method):
     return method.fit(observe(graph, [Split(graph.known, [], [])], seed=5))
 
 
-@pytest.mark.parametrize("source", ["files", "sparse_files"])
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings",
+    ("source", "settings"),
     [
-        {},
-        {"left_out": "infomax", "taught_by": "itself", "balanced": "always"},
-        {"votes": "equal", "taught": "always", "balanced": "never", "nodes_per_round": 20, "infomax_batch": 25},
+        ("files", {}),
+        ("sparse_files", {}),
+        ("files", {"left_out": "infomax", "taught_by": "itself", "balanced": "always"}),
+        (
+            "sparse_files",
+            {"votes": "equal", "taught": "always", "balanced": "never", "nodes_per_round": 20, "infomax_batch": 25},
+        ),
     ],
-    ids=lambda settings: ",".join(settings) or "defaults",
+    ids=str,
 )
 def test_mt_plus(source, settings, request):
     folder = request.getfixturevalue(source)

@@ -25,7 +25,7 @@ def table(tmp_path):
     for row in range(ROWS):
         income = "" if row % 17 == 0 else f"{random.lognormal(10, 2):.2f}".replace(".", ",")
         colour = ("red", "green", "blue", "NA")[row % 4] if row != 150 else "mauve"
-        lines.append(f"v{row};{20 + row % 50};{income};{colour};2024-01-{1 + row % 28:02d};text {row};{'ab'[row % 2]}")
+        lines.append(f"v{row};{20 + row % 50};{income};{colour};2024-01-{1 + row % 28:02d};text{row};{'ab'[row % 2]}")
     path = tmp_path / "nodes.csv"
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -137,3 +137,10 @@ def test_equal_hashes_are_refused(monkeypatch):
     monkeypatch.setattr(node_table, "id_hashes", lambda ids: true(ids) * np.array([0, 1], dtype=np.uint64))
     with pytest.raises(InputError, match="have equal hashes"):
         LargeIndex(pa.array(["a", "b"]), "nodes.csv")
+
+
+def test_text_is_left_out(tmp_path):
+    rows = [f"n{row};{row % 7};some words about topic {row}" for row in range(30)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id;size;note", *rows, ""]))
+    fitted = fit_table(tmp_path / "nodes.csv", TableOptions())
+    assert fitted.preprocessing.lines() == ["size: standardised", "note: left out, text"]

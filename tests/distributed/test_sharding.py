@@ -124,9 +124,6 @@ def test_changed_table_is_refused(untidy, monkeypatch):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
 
 
-# ------------------------------------------------------------------------------------------------- order of the nodes
-
-
 def in_pieces(adjacency, size):
     return lambda: [(start, adjacency[start : start + size]) for start in range(0, adjacency.shape[0], size)]
 

@@ -3,9 +3,14 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import sklearn
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -34,7 +39,10 @@ def expected_failures(_estimator):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([quick()], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [quick(settings={"warmup_epochs": 15, "teaching_epochs": 2, "learning_rate": 0.1})],
+    expected_failed_checks=expected_failures,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -67,12 +75,34 @@ def test_pipeline_and_search(blobs):
     assert (method.hidden_channels, method.epochs) == (8, 20)
 
 
+def test_graph_is_routed(make_graph):
+    graph = make_graph(nodes=90, easy=True, sparse=False)
+    rows, truth = graph.features, graph.labels
+    y = np.where(np.arange(90) < 30, truth, -1)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = (
+            quick("gcn", settings={"epochs": 20, "learning_rate": 0.05})
+            .set_fit_request(graph=True)
+            .set_score_request(graph=True)
+        )
+        pipeline = make_pipeline(StandardScaler(), model)
+        fitted = pipeline.fit(rows, y, graph=graph.adjacency)
+        assert fitted[-1].graph_.num_edges == graph.num_edges
+        grid = {"mutualteachingclassifier__settings__hidden_channels": [1, 16]}
+        search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(rows, truth, graph=graph)
+        with pytest.raises(UnsetMetadataPassedError, match="graph"):
+            make_pipeline(StandardScaler(), quick("lp")).fit(rows, y, graph=graph)
+    assert search.best_params_ == {"mutualteachingclassifier__settings__hidden_channels": 16}
+    assert search.best_score_ > 0.8  # the test parts have the edges among their own nodes
+    assert search.best_estimator_[-1].graph_.num_edges == graph.num_edges
+
+
 def test_report(model, tmp_path):
     model.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "model.report(path, folds=5)" in page
     model.report(tmp_path / "page.html", folds=2)
-    assert "labels are too few to tell" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "2-fold cross-validation on 6 given labels" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_learned_attributes(model, blobs):
@@ -259,9 +289,6 @@ def test_fit_warnings(blobs):
         quick().fit(rows, np.where(np.arange(60) < 20, truth, -1))
 
 
-# ---- LabelFolds
-
-
 def labels_of(truth, kind):
     """Twelve labels, four of each class; the first row has one."""
     chosen = np.concatenate([np.flatnonzero(truth == number)[:4] for number in range(3)])
@@ -271,6 +298,7 @@ def labels_of(truth, kind):
     return y if kind == "names" else y.astype(float if kind == "floats" else int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["names", "numbers", "floats"])
 def test_cross_val_score(blobs, kind):
     rows, _, truth = blobs
@@ -279,6 +307,7 @@ def test_cross_val_score(blobs, kind):
     assert scores.min() > 0.9
 
 
+@pytest.mark.slow
 def test_plain_folds_of_unknown_labels(blobs):
     rows, _, truth = blobs
     few = labels_of(truth, "numbers")
@@ -316,3 +345,19 @@ def test_folds(blobs):
 def test_invalid_folds(splits, y, message):
     with pytest.raises(InputError, match=message):
         next(LabelFolds(splits).split(None, y))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_fit_of_a_frame_with_a_target(kind, tmp_path):
+    columns = {"age": [20, 22, 24, 60, 62, 64], "city": ["Ulm", "Ulm", None, "Hof", "Hof", "Hof"]}
+    frame = kind(columns | {"segment": ["young", None, None, "old", None, None]})
+    model = MutualTeachingClassifier("logistic", neighbors=2, random_state=0).fit(frame, target="segment")
+    assert model.transduction_.tolist() == ["young"] * 3 + ["old"] * 3
+    same = MutualTeachingClassifier("logistic", neighbors=2, random_state=0).fit(kind(columns), frame["segment"])
+    assert np.array_equal(model.label_distributions_, same.label_distributions_)
+    model.save(tmp_path / "model")
+    for fitted in (model, MutualTeachingClassifier.load(tmp_path / "model")):
+        assert fitted.predict(frame).tolist() == model.transduction_.tolist()  # the target is ignored
+        assert fitted.predict(kind(columns)).tolist() == model.transduction_.tolist()
+    with pytest.raises(InputError, match="y and target='segment' both give the classes"):
+        model.fit(frame, [0] * 6, target="segment")

@@ -10,31 +10,15 @@ from fitted_models import with_labels
 from mtgcn import Graph, MutualTeachingClassifier
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator import inference
-from mtgcn.estimator.inference import (
-    MISSING,
-    absent_peer_weight,
-    positions_of_ids,
-    positions_of_rows,
-    predict_fitted,
-    predict_graph,
-    predict_new_nodes,
-    predict_nodes,
-    predict_rows,
-)
-from mtgcn.estimator.inputs import transformed_rows
+from mtgcn.estimator.inputs import positions_of_ids, transformed_rows
 from mtgcn.graph import UNLABELED
 from mtgcn.methods import METHODS, Method
 from mtgcn.methods.mt_plus.base import PeerMethod
 from mtgcn.methods.mt_plus.views import VIEWS
+from mtgcn.training.calibration import tempered
 from small_models import FEW_EPOCHS, quick
 
-
-@pytest.fixture(autouse=True, scope="module")
-def empty_cache(tmp_path_factory):
-    """Keeps the user's cache unchanged."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MTGCN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("empty_cache")]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +53,7 @@ def at(graph, order, **changes):
 
 @pytest.mark.parametrize("order", [np.arange(40)[::-1], [31, 7, 21, 1, 39, 11]], ids=["reversed", "some"])
 def test_known_ids_keep_their_predictions(fitted, graph, order):
-    predictions = predict_nodes(fitted, at(graph, order))
+    predictions = inference.predict_nodes(fitted, at(graph, order))
     assert_array_equal(predictions.probabilities, fitted.label_distributions_[order])
     assert_array_equal(predictions.positions, order)
     if fitted.peer_distributions_ is None:
@@ -92,15 +76,16 @@ def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
     renamed = replace(graph, node_ids=np.arange(40) + 100)
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
-            predict_graph(fitted, renamed)
+            inference.predict_graph(fitted, renamed)
         return
-    predictions = predict_graph(fitted, renamed)
-    assert (predictions.positions == MISSING).all()
+    predictions = inference.predict_graph(fitted, renamed)
+    assert (predictions.positions == inference.MISSING).all()
     if fitted.method == "mt-plus":  # peers of the graph of the fit are left out
         stay = np.array([VIEWS[name].transferable for name in fitted.peer_report_.names])
         assert_allclose(predictions.peers[stay], fitted.peer_distributions_[stay], atol=1e-5)
         weights = fitted.peer_report_.weights[0][stay]
         expected = np.einsum("p,pnc->nc", weights / weights.sum(), fitted.peer_distributions_[stay])
+        expected = tempered(expected, float(fitted.parameters_["calibration"][0]))
         assert_allclose(predictions.probabilities, expected, atol=1e-5)
         return
     assert_allclose(predictions.probabilities, fitted.label_distributions_, atol=1e-5)
@@ -112,39 +97,39 @@ def test_known_and_new_nodes_together(fitted, graph):
     nodes = at(graph, [5, 17, 30], node_ids=np.array(["n5", "new", "n30"]))
     if fitted.parameters_ is None:
         with pytest.raises(InputError, match="keeps nothing that could be applied"):
-            predict_nodes(fitted, nodes)
+            inference.predict_nodes(fitted, nodes)
         return
-    predictions = predict_nodes(fitted, nodes)
-    assert_array_equal(predictions.positions, [5, MISSING, 30])
+    predictions = inference.predict_nodes(fitted, nodes)
+    assert_array_equal(predictions.positions, [5, inference.MISSING, 30])
     assert_array_equal(predictions.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
-    alone = predict_nodes(fitted, at(nodes, [1]))
+    alone = inference.predict_nodes(fitted, at(nodes, [1]))
     assert_allclose(predictions.probabilities[1], alone.probabilities[0], atol=1e-6)
 
 
 @pytest.fixture(scope="module")
-def first_peer_model(graph):
+def first_model(graph):
     return quick(settings=FEW_EPOCHS | {"output": "first"}).fit_graph(graph)
 
 
-def test_output_first_applies_to_new_nodes(first_peer_model, graph):
+def test_output_first_applies_to_new_nodes(first_model, graph):
     new = graph.features[:4] + 0.01
     for arguments in ((new,), (new, np.ones((4, 4))), ()):
-        peers = first_peer_model.peer_probabilities(*arguments)
+        peers = first_model.peer_probabilities(*arguments)
         assert len(peers) == 2
-        assert_allclose(first_peer_model.predict_proba(*arguments), peers[0], atol=1e-6)
+        assert_allclose(first_model.predict_proba(*arguments), peers[0], atol=1e-6)
         assert np.abs(peers[0] - peers[1]).max() > 1e-3
 
 
-def test_nodes_with_ids_are_recognised_by_ids_alone(first_peer_model, graph):
+def test_nodes_with_ids_are_recognised_by_ids_alone(first_model, graph):
     changed = replace(graph, features=graph.features + 1)
-    assert_array_equal(predict_nodes(first_peer_model, changed).probabilities, first_peer_model.label_distributions_)
-    renamed = predict_nodes(first_peer_model, replace(graph, node_ids=np.arange(40) + 100))
-    assert (renamed.positions == MISSING).all()
-    assert np.abs(renamed.probabilities - first_peer_model.label_distributions_).max() > 1e-3
+    assert_array_equal(inference.predict_nodes(first_model, changed).probabilities, first_model.label_distributions_)
+    renamed = inference.predict_nodes(first_model, replace(graph, node_ids=np.arange(40) + 100))
+    assert (renamed.positions == inference.MISSING).all()
+    assert np.abs(renamed.probabilities - first_model.label_distributions_).max() > 1e-3
 
 
 @pytest.mark.parametrize("change", ["none", "features", "edges", "weights", "nodes", "ids"])
-def test_different_graphs_are_not_the_fitted_graph(first_peer_model, graph, change):
+def test_different_graphs_are_not_the_fitted_graph(first_model, graph, change):
     ends = sp.coo_array(([5, 5], ([0, 39], [39, 0])), shape=(40, 40)).astype(np.float32)
     other = {
         "none": graph,
@@ -154,18 +139,18 @@ def test_different_graphs_are_not_the_fitted_graph(first_peer_model, graph, chan
         "nodes": at(graph, np.arange(39)),
         "ids": replace(graph, node_ids=np.arange(40) + 100),
     }[change]
-    found = predict_graph(first_peer_model, other).positions
-    assert found.tolist() == (list(range(40)) if change == "none" else [MISSING] * other.num_nodes)
+    found = inference.predict_graph(first_model, other).positions
+    assert found.tolist() == (list(range(40)) if change == "none" else [inference.MISSING] * other.num_nodes)
 
 
-def test_rows_are_recognised_by_features(first_peer_model, graph):
+def test_rows_are_recognised_by_features(first_model, graph):
     def positions(rows):
-        return predict_rows(first_peer_model, transformed_rows(first_peer_model, rows)).positions.tolist()
+        return inference.predict_rows(first_model, transformed_rows(first_model, rows)).positions.tolist()
 
     # The features of node 3 are those of nodes 13, 23 and 33.
     assert positions(graph.features[[3] * 5]) == [3, 13, 23, 33, 3]
     assert positions(graph.features[::-1]) == np.arange(40).reshape(4, 10)[:, ::-1].ravel().tolist()
-    assert predict_fitted(first_peer_model).positions.tolist() == list(range(40))
+    assert inference.predict_fitted(first_model).positions.tolist() == list(range(40))
 
 
 def test_row_numbers_are_not_ids(blobs):
@@ -174,18 +159,18 @@ def test_row_numbers_are_not_ids(blobs):
     model = quick().fit(rows, y)
     assert not model.has_node_ids_
     table = Graph(sp.csr_array((60, 60)), rows, node_ids=np.arange(60) + 1)
-    assert_array_equal(predict_nodes(model, table).positions, np.arange(60))
+    assert_array_equal(inference.predict_nodes(model, table).positions, np.arange(60))
 
 
 def test_nodes_without_features(graph):
     model = quick("lp", settings=None).fit_graph(replace(graph, features=None))
     known = Graph(sp.csr_array((3, 3)), node_ids=np.array(["n9", "n0", "n15"]))
-    assert_array_equal(predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
+    assert_array_equal(inference.predict_nodes(model, known).probabilities, model.label_distributions_[[9, 0, 15]])
     with pytest.raises(InputError, match="fitted without features and does not apply to other nodes"):
-        predict_nodes(model, replace(known, node_ids=np.array(["n9", "n0", "n40"])))
+        inference.predict_nodes(model, replace(known, node_ids=np.array(["n9", "n0", "n40"])))
 
 
-def test_new_nodes_must_have_the_features_of_the_fit(first_peer_model, graph):
+def test_new_nodes_must_have_the_features_of_the_fit(first_model, graph):
     new = at(graph, [0, 1, 2], node_ids=np.array(["x", "y", "z"]))
     for features, message in (
         (None, "0 features for each node of the graph and 12 in training"),
@@ -193,7 +178,7 @@ def test_new_nodes_must_have_the_features_of_the_fit(first_peer_model, graph):
         (np.full((3, 12), 1e20), r"a feature of size \d.*e\+20"),
     ):
         with pytest.raises(InputError, match=message):
-            predict_nodes(first_peer_model, replace(new, features=features))
+            inference.predict_nodes(first_model, replace(new, features=features))
 
 
 def test_peer_weights_apply_to_new_nodes(graph, weighted_peers):
@@ -232,8 +217,6 @@ def test_another_graph(model, blobs):
         model.predict(None, graph=model.graph_.adjacency)
 
 
-# ---- new nodes that join the graph of the fit
-
 PLAIN = np.full((6, 12), 0.5)  # uninformative features
 
 
@@ -251,7 +234,7 @@ def joined(model, features, to_known, among_new=()):
     links, between = np.zeros((len(features), 60), dtype=np.float32), np.zeros((len(features), len(features)))
     links[tuple(np.array(to_known, dtype=int).reshape(-1, 2).T)] = 1
     between[tuple(np.array(among_new, dtype=int).reshape(-1, 2).T)] = 1
-    return predict_new_nodes(model, Graph(between + between.T, features), sp.csr_array(links))
+    return inference.predict_new_nodes(model, Graph(between + between.T, features), sp.csr_array(links))
 
 
 def test_new_nodes_use_edges(easy):
@@ -261,7 +244,7 @@ def test_new_nodes_use_edges(easy):
         mine = np.flatnonzero(truth == number)[:8]
         predictions = joined(model, PLAIN, [(0, node) for node in mine], [(0, other) for other in range(1, 6)])
         assert predictions.probabilities[0].argmax() == number
-        assert (predictions.positions == MISSING).all()
+        assert (predictions.positions == inference.MISSING).all()
         found.append(predictions.probabilities[1:].mean(axis=0))
     # A class is more probable two edges from its nodes than two edges from other nodes.
     assert np.argmax(found, axis=0).tolist() == [0, 1, 2]
@@ -299,6 +282,7 @@ def test_new_rows_join_by_edges_from_python(easy):
         (PLAIN[:2], [(60, 7), (30, 61), (61, 60)]),
         (frame, [("new", 7), ("newer", 30), ("new", "newer")]),
         (frame, np.array([["new", "7", 1.0], ["newer", "30", 1.0], ["new", "newer", 1.0]], dtype=object)),
+        (frame, pd.DataFrame({"a": ["new", "newer", "new"], "b": ["7", "30", "newer"], "weight": [1.0, 1, 1]})),
     ):
         assert_allclose(model.predict_proba(table, edges=edges), expected, atol=1e-6)
     with pytest.warns(GraphNote, match="1 of 2 edges connect two nodes of the model and are dropped"):
@@ -332,10 +316,10 @@ def test_only_new_rows_are_computed(make_graph):
 def test_absent_peer_weight(easy):
     model, _ = easy
     if model.peer_report_ is None:
-        assert absent_peer_weight(model) == 0
+        assert inference.absent_peer_weight(model) == 0
         return
     weights = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
-    assert absent_peer_weight(model) == pytest.approx(weights["far edges"])
+    assert inference.absent_peer_weight(model) == pytest.approx(weights["far edges"])
 
 
 def test_predictions_that_are_not_finite(graph):
@@ -392,28 +376,28 @@ def test_positions_of_equal_rows(form, other):
     for number, row in enumerate(rows):
         equal = np.flatnonzero((table == row).all(axis=1))
         before = (rows[:number] == row).all(axis=1).sum()
-        expected.append(equal[before % len(equal)] if len(equal) else MISSING)
-    assert_array_equal(positions_of_rows(form(table), other(rows)), expected)
-    assert_array_equal(positions_of_rows(form(table), other(table)), np.arange(200))
+        expected.append(equal[before % len(equal)] if len(equal) else inference.MISSING)
+    assert_array_equal(inference.positions_of_rows(form(table), other(rows)), expected)
+    assert_array_equal(inference.positions_of_rows(form(table), other(table)), np.arange(200))
     longer = np.concatenate([table, [[7, 7, 7, 7]]])  # without the shortcut for equal tables
-    assert_array_equal(positions_of_rows(form(table), other(longer)), [*range(200), MISSING])
+    assert_array_equal(inference.positions_of_rows(form(table), other(longer)), [*range(200), inference.MISSING])
 
 
 def test_row_hashes(monkeypatch):
-    assert positions_of_rows(as_dense([[0.0, 1.0]]), as_dense([[-0.0, 1.0]])) == [0]
+    assert inference.positions_of_rows(as_dense([[0.0, 1.0]]), as_dense([[-0.0, 1.0]])) == [0]
     monkeypatch.setattr(inference, "_fingerprints", lambda table: np.zeros(len(table), dtype=np.int64))
-    assert positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [MISSING]  # a collision
+    assert inference.positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [inference.MISSING]  # a collision
 
 
 @pytest.mark.parametrize(
     ("known", "ids", "places"),
     [
-        ([30, 10, 20], [10, 11, 30, 10], [1, MISSING, 0, 1]),
-        (["c", "a", "b"], ["a", "d", "c"], [1, MISSING, 0]),
-        (["7", "007", "x"], [7, 8], [0, MISSING]),
-        ([7, 8], ["7", "007", "x"], [0, MISSING, MISSING]),
-        (["short"], ["short but longer"], [MISSING]),
-        ([0.5, 1.5], [1.5, 2.5], [1, MISSING]),
+        ([30, 10, 20], [10, 11, 30, 10], [1, inference.MISSING, 0, 1]),
+        (["c", "a", "b"], ["a", "d", "c"], [1, inference.MISSING, 0]),
+        (["7", "007", "x"], [7, 8], [0, inference.MISSING]),
+        ([7, 8], ["7", "007", "x"], [0, inference.MISSING, inference.MISSING]),
+        (["short"], ["short but longer"], [inference.MISSING]),
+        ([0.5, 1.5], [1.5, 2.5], [1, inference.MISSING]),
     ],
 )
 def test_positions_of_ids(known, ids, places):

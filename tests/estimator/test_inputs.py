@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
@@ -70,9 +71,6 @@ def test_invalid_labels(blobs, labels, message):
         quick().fit(rows, labels)
 
 
-# ---- graphs
-
-
 def networkx_graph(edges):
     graph = nx.Graph()
     graph.add_nodes_from(range(16))
@@ -90,6 +88,14 @@ GRAPHS = {
     "edge index, listed twice": lambda edges: np.concatenate([edges, edges[::-1], edges], axis=1),
     "sparse tensor": lambda edges: torch.from_numpy(adjacency_of(edges).toarray()).to_sparse_coo(),
     "networkx": networkx_graph,
+    "pairs, array": lambda edges: edges.T,
+    "pairs, list": lambda edges: [tuple(pair) for pair in edges.T.tolist()],
+    "pairs, text": lambda edges: edges.T.astype(str),
+    "pandas": lambda edges: pd.DataFrame(edges.T),
+    "polars": lambda edges: pl.DataFrame(edges.T, schema=["a", "b"]),
+    "pyarrow, named": lambda edges: pa.table(
+        {"to": edges[1], "weight": np.ones(16), "more": edges[0], "from": edges[0]}
+    ),
     "Graph": lambda edges: Graph(adjacency=adjacency_of(edges)),
 }
 
@@ -127,6 +133,37 @@ def test_networkx_nodes_are_matched_with_rows(ring):
     np.testing.assert_allclose(found.label_distributions_[::-1], expected.label_distributions_, atol=1e-5)
     with pytest.raises(InputError, match="neither a row number from 0 to 15 nor in the index of X"):
         quick().fit(rows, y, graph=named)
+
+
+def test_edges_by_the_index_of_rows(ring):
+    rows, y, _, edges = ring
+    names = [f"n{node}" for node in range(16)]
+    pairs = [(names[one], names[other]) for one, other in edges.T]
+    frame = pd.DataFrame(rows, index=names)
+    for graph in (pairs, pd.DataFrame(pairs), pl.DataFrame(pairs, schema=["a", "b"], orient="row")):
+        found = as_graph(graph, 16, frame)
+        np.testing.assert_array_equal(found.adjacency.toarray(), adjacency_of(edges).toarray())
+        assert found.node_ids.tolist() == names
+    model = quick("lp", settings=None).fit(frame, y, graph=pairs)
+    assert (model.has_node_ids_, model.predictions()["id"].tolist()) == (True, names)
+    assert not quick("lp", settings=None).fit(rows, y, graph=edges.T).has_node_ids_
+    weights = pd.DataFrame({"source": ["n0", "n1"], "target": ["n1", "n2"], "weight": [0.5, 3]})
+    assert as_graph(weights, 16, frame).adjacency[[0, 1], [1, 2]].tolist() == [0.5, 3]
+
+
+def test_edges_without_rows(ring):
+    """Nodes without an edge are counted by y."""
+    _, y, _, _ = ring
+    assert quick("lp", settings=None).fit(None, y, graph=[(0, 1), (8, 9), (1, 2)]).graph_.num_nodes == 16
+
+
+def test_two_by_two(ring):
+    """Two rows of node numbers, unless there are two nodes: then a matrix."""
+    square = np.array([[0, 1], [2, 3]])
+    assert sp.triu(as_graph(square, 4).adjacency).nnz == 2
+    assert as_graph(square, 4).adjacency[0, 2] == 1
+    with pytest.warns(GraphNote, match="not symmetric"):
+        assert as_graph(square, 2).adjacency[0, 1] == 2
 
 
 @pytest.mark.parametrize("kind", [int, float, bool, str])
@@ -177,7 +214,15 @@ def test_sparse_tables_are_not_scaled(blobs):
         (np.ones((17, 17)), "the graph has 17 nodes and X has 16 rows; give one for each node"),
         (-np.ones((16, 16)), "weight -1"),
         (np.array([[0, 1], [1, 99]]), "99"),
-        (np.array([["a", "b"], ["b", "a"]]), "graph of type <U1"),
+        (np.array([["a", "b"], ["b", "a"]]), "node 'a' of the edges is neither a row number"),
+        ([[0, 1], [2]], "rows of different lengths"),
+        (np.array([["a", "b", "c"]]), "graph of type <U1"),
+        (pd.DataFrame({"a": [0, 3], "b": [1, 16]}), "node '16' of the edges is neither a row number from 0 to 15 nor"),
+        (pd.DataFrame({"a": [0, None], "b": [1, 2]}), "an id is missing or a fraction"),
+        (pd.DataFrame({"a": [0, "x"], "b": [1, 2]}), "node 'x' of the edges is neither a row number"),
+        (pd.DataFrame({"a": [0], "b": [1], "weight": ["x"]}), "edges cannot be read .* numbers as weights"),
+        (pd.DataFrame({"a": [], "b": []}), "edge_index holds no edge"),
+        (pd.DataFrame(np.eye(16)), r"edges of shape \(16, 16\); give pairs of ids"),
         ("edges.csv", "graph of type str; give a scipy matrix"),
         (np.full((16, 16), 1e20), r"an edge weight of size 1e\+20, the limit is 1e\+15; scale all of them down"),
     ],
@@ -232,7 +277,7 @@ def people():
         "city": [("Köln", "Ulm", None)[int(place)] for place in (kind + (random.random(ROWS) < 0.2)) % 3],
         "joined": [datetime.date(2020 + one, 1, 1 + row % 28) for row, one in enumerate(kind.tolist())],
         "member": (kind == 1) ^ (random.random(ROWS) < 0.1),
-        "notes": [f"note {number}" for number in range(ROWS)],
+        "notes": [f"note-{number}" for number in range(ROWS)],
         "country": ["DE"] * ROWS,
     }
     return columns, kind, np.where(np.arange(ROWS) < 8, kind, -1)
@@ -273,6 +318,7 @@ def test_data_frames(package, tmp_path):
         loaded.predict_proba(empty)
 
 
+@pytest.mark.slow
 def test_standardisation():
     random = np.random.default_rng(0)
     y = np.where(np.arange(40) < 6, np.arange(40) % 2, -1)

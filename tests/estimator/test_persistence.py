@@ -243,9 +243,6 @@ def test_loaded_model_is_an_estimator(folder, farm_model, tmp_path, assert_equal
     assert_equal(deepcopy(loaded), farm_model)
 
 
-# ---------------------------------------------------------------------------------------------------------------- card
-
-
 def test_content_of_the_card(folder, farm):
     card = json.loads((folder / "card.json").read_text())
     assert (card["kind"], card["format"]) == ("mtgcn model", FORMAT)

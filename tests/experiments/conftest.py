@@ -8,11 +8,11 @@ import pytest
 
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
-from mtgcn.task import Prediction, Task
+from mtgcn.task import Prediction
 
 
 @pytest.fixture
-def ring() -> Graph:
+def ring():
     """Twelve nodes in a ring: classes 0, 1, 2 in turn, four nodes each."""
     nodes = 12
     adjacency = np.roll(np.eye(nodes), 1, axis=1) + np.roll(np.eye(nodes), -1, axis=1)
@@ -26,7 +26,7 @@ class Constant(Method):
     favourite: int = 0
     confidence: float = 0.6
 
-    def fit(self, task: Task) -> Prediction:
+    def fit(self, task):
         rest = (1 - self.confidence) / (task.num_classes - 1)
         probabilities = np.full((task.runs, task.num_nodes, task.num_classes), rest)
         probabilities[:, :, self.favourite] = self.confidence
@@ -39,17 +39,17 @@ class ConstantWithValidation(Constant):
 
     uses_validation: ClassVar[bool] = True
 
-    def fit(self, task: Task) -> Prediction:
+    def fit(self, task):
         assert task.validation is not None
         commonest = int(task.validation.classes[0].bincount().argmax())
         return Constant(favourite=commonest, confidence=self.confidence).fit(task)
 
 
 @pytest.fixture
-def constant() -> type[Constant]:
+def constant():
     return Constant
 
 
 @pytest.fixture
-def constant_with_validation() -> type[ConstantWithValidation]:
+def constant_with_validation():
     return ConstantWithValidation

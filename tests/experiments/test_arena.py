@@ -184,6 +184,7 @@ runpy.run_path("benchmarks/arena_rows.py", run_name="__main__")
 """
 
 
+@pytest.mark.long
 def test_program_needs_torch_numpy_and_scipy_alone(tmp_path):
     options = ["--graphs", "cora", "--labels", "1", "--methods", "lp,deepwalk", "--runs", "2", "--device", "cpu"]
 

@@ -202,6 +202,23 @@ def test_differences_and_p_values_by_hand():
     assert not comparison_of({"base": rows["base"]}).is_best("base")  # a single method
 
 
+def test_score_decides_the_comparison():
+    def rows(name, accuracy, balanced):
+        return [replace(row, balanced_accuracy=balanced) for row in unit(name, [accuracy] * 6)]
+
+    found = {"majority": rows("majority", 0.9, 0.5), "fair": rows("fair", 0.8, 0.7)}
+    by_accuracy, balanced = (comparison_of(found, score=score) for score in ("accuracy", "balanced-accuracy"))
+    assert by_accuracy.is_best("majority")
+    assert balanced.is_best("fair")
+    assert balanced.differences["fair"].mean == pytest.approx(0.2)
+    [warning] = by_accuracy.warnings
+    assert warning.startswith("classes are uneven: accuracy is up to 40 points above balanced accuracy (majority)")
+    assert not balanced.warnings
+    assert not stored_comparisons(found.values(), score="roc-auc")
+    with pytest.raises(InputError, match="roc-auc of fair is not known: it needs two classes"):
+        comparison_of(found, score="roc-auc")
+
+
 @pytest.mark.parametrize(("p_value", "significant"), [(0.0499, True), (0.05, False), (0.0501, False)])
 def test_significance_level(p_value, significant):
     comparison = comparison_of({name: unit(name, [0.5, 0.6]) for name in ("base", "other")})

@@ -14,6 +14,7 @@ from mtgcn.experiments.plan import Selection
 from mtgcn.experiments.scoring import run_cell
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
+from stored_rows import CURVES
 
 QUICK = {"warmup_epochs": 12, "teaching_epochs": 13, "hidden_channels": 4}
 
@@ -63,6 +64,7 @@ def test_draw_curves(digits, tmp_path):
     assert few.accuracy.mean[-1] == pytest.approx(np.mean([row.accuracy for row in rows]), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_stored_curves_are_not_drawn_again(digits, tmp_path, monkeypatch):
     draw_curves(digits, tmp_path)
     before = (tmp_path / CURVES_FILE).read_bytes()
@@ -89,28 +91,6 @@ def test_each_cell_is_written_at_once(digits, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         draw_curves(digits, tmp_path)
     assert [one.made["labels_per_class"] for one in read_curves(tmp_path)] == [2]
-
-
-BAND = {"mean": [0.1, None], "low": [0.05, None], "high": [0.2, None]}
-CURVES = {
-    "made": {
-        "dataset": "cora",
-        "labels_per_class": 2,
-        "settings": {"warmup_epochs": 200},
-        "runs": 10,
-        "seed": 0,
-        "device": "cpu",
-        "threads": 1,
-        "every": 10,
-        "versions": {},
-    },
-    "epochs": [10, 20],
-    "accuracy": BAND,
-    "losses": {"supervised": BAND},
-    "class_names": ["a"],
-    "precision": [BAND],
-    "format": 3,
-}
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_suite_method_selects_all_its_lines():
     ]
     unlisted = planned(suite="world", datasets=["cora"], methods=["m3s", "mt-plus"])
     assert [(unit.line, unit.split) for unit in unlisted if unit.method == "m3s"] == [
-        *(("m3s", split) for split in ("random", "random", "over-all")),
+        *(("m3s", split) for split in ("random", "random", "over-all"))
     ]
 
 

@@ -19,14 +19,6 @@ import sweep
 from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster, reproduce, tables
 from mtgcn.experiments.plan import Selection, plan, usable_cores
-from mtgcn.experiments.reproduce import (
-    MAX_DEFAULT_WORKERS,
-    Machines,
-    carry_out,
-    in_this_process,
-    machines,
-    seconds_left,
-)
 from mtgcn.experiments.store import Store
 from stored_rows import rows_of
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
@@ -42,7 +34,7 @@ def undisturbed(tmp_path_factory):
     return rows
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_do_not_depend_on_the_executor(undisturbed, tmp_path):
     assert finished(sweep.__file__, tmp_path, "--workers", 2) == (0, "", "")
     assert rows_without_seconds(tmp_path) == undisturbed
@@ -105,7 +97,7 @@ def test_sweep_progress(digits, tmp_path):
 
     for _ in range(2):
         with Store(tmp_path) as store:
-            carry_out(digits, store, sweep_progress=watched)
+            reproduce.carry_out(digits, store, sweep_progress=watched)
     count = len(digits.units)
     first, *estimates, last, again = seen
     assert first == (count, 0, None)  # no rows yet
@@ -118,7 +110,7 @@ def test_each_unit_is_summarised_once(digits, tmp_path, monkeypatch):
     summarised, original = [], tables.summarise_cell
     monkeypatch.setattr(tables, "summarise_cell", lambda rows: summarised.append(rows[0].unit) or original(rows))
     with Store(tmp_path) as store:
-        found = carry_out(digits, store)
+        found = reproduce.carry_out(digits, store)
     assert found.tables == found.evidence.ours
     assert sorted(summarised) == sorted(unit.id for unit in digits.units)
 
@@ -129,10 +121,10 @@ def test_failed_units_are_reported(digits, tmp_path, failing):
 
     def executor(units):
         yield from ((unit, InputError("it does not fit")) for unit in refused)
-        yield from in_this_process([unit for unit in units if unit not in refused])
+        yield from reproduce.in_this_process([unit for unit in units if unit not in refused])
 
     with Store(tmp_path) as store:
-        found = carry_out(digits, store, Machines("cpu", 1, lambda _: executor))
+        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, lambda _: executor))
     assert found.failures == tuple(f"{unit.title}: it does not fit" for unit in refused)
     shown = [line.labels_per_class for table in found.tables for line in table.lines]
     assert shown == [unit.labels_per_class for unit in others]
@@ -142,11 +134,11 @@ def test_failed_units_are_reported(digits, tmp_path, failing):
 def test_seconds_left():
     [unit, *_] = plan(Selection(tables=["2"], methods=["mt-gcn"])).units
     stored = [rows_of(replace(unit, runs=10))]  # 1.5 s each
-    assert seconds_left([unit], [], workers=1) is None
-    assert seconds_left([unit], stored, workers=1) == pytest.approx(30 * 1.5)
-    assert seconds_left([unit, unit], stored, workers=2) == pytest.approx(30 * 1.5)
-    assert seconds_left([replace(unit, dataset="citeseer")], stored, 1) == pytest.approx(45 * 3327 / 2708)
-    assert seconds_left([replace(unit, method="gcn")], stored, workers=1) == pytest.approx(45)  # the average
+    assert reproduce.seconds_left([unit], [], workers=1) is None
+    assert reproduce.seconds_left([unit], stored, workers=1) == pytest.approx(30 * 1.5)
+    assert reproduce.seconds_left([unit, unit], stored, workers=2) == pytest.approx(30 * 1.5)
+    assert reproduce.seconds_left([replace(unit, dataset="citeseer")], stored, 1) == pytest.approx(45 * 3327 / 2708)
+    assert reproduce.seconds_left([replace(unit, method="gcn")], stored, workers=1) == pytest.approx(45)  # the average
 
 
 def test_worker_exits_when_its_pipe_closes(monkeypatch):
@@ -161,19 +153,17 @@ def test_worker_exits_when_its_pipe_closes(monkeypatch):
 
 
 def test_worker_processes():
-    with machines("cpu", threads=1, workers=3) as found:
+    with reproduce.machines("cpu", threads=1, workers=3) as found:
         assert (found.device, found.at_a_time) == ("cpu", 3)
-        assert found.executor(1) is in_this_process
-        assert found.executor(2) is not in_this_process
-    with machines("cpu", threads=1) as found:
-        assert found.at_a_time == min(usable_cores(), MAX_DEFAULT_WORKERS)
+        assert found.executor(1) is reproduce.in_this_process
+        assert found.executor(2) is not reproduce.in_this_process
+    with reproduce.machines("cpu", threads=1) as found:
+        assert found.at_a_time == min(usable_cores(), reproduce.MAX_DEFAULT_WORKERS)
 
 
 def test_invalid_machines(monkeypatch):
     with pytest.raises(InputError, match="--workers 2 are processes of this machine, and --ray local takes as many"):
-        machines("cpu", threads=1, workers=2, ray="local").__enter__()
-    monkeypatch.setattr(
-        ray_cluster, "find_spec", lambda name: None if name == "ray" else importlib.util.find_spec(name)
-    )
+        reproduce.machines("cpu", threads=1, workers=2, ray="local").__enter__()
+    monkeypatch.setattr(ray_cluster, "find_spec", lambda it: None if it == "ray" else importlib.util.find_spec(it))
     with pytest.raises(InputError, match=r"--ray needs the package ray, .*; pip install 'mtgcn\[ray\]'"):
-        machines("cpu", threads=1, ray="local").__enter__()
+        reproduce.machines("cpu", threads=1, ray="local").__enter__()

@@ -6,26 +6,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    roc_auc_score,
+)
 
 from mtgcn import datasets
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
 from mtgcn.experiments import scoring
-from mtgcn.experiments.scoring import (
-    accuracy_over_epochs,
-    balanced_accuracy,
-    calibration_error,
-    chosen_splits,
-    labels_per_class_of,
-    macro_f1,
-    pseudo_label_precision,
-    roc_auc,
-    run_cell,
-    score,
-    score_better_peer,
-    summarise_cell,
-)
 from mtgcn.graph import Graph
 from mtgcn.splits import Split, draw_over_all, draw_splits
 from mtgcn.task import Prediction, run_seed
@@ -33,6 +25,7 @@ from mtgcn.task import Prediction, run_seed
 FIELDS = (
     *("dataset", "labels_per_class", "split", "method", "settings", "run", "seed", "accuracy", "macro_f1"),
     *("calibration_error", "seconds", "device", "threads", "versions", "group", "balanced_accuracy", "roc_auc"),
+    "average_precision",
 )
 
 
@@ -50,7 +43,7 @@ FIELDS = (
 )
 def test_calibration_error_by_hand(confidence, correct, expected):
     probabilities = np.stack([confidence, 1 - np.array(confidence)], axis=1)
-    assert calibration_error(probabilities, np.where(correct, 0, 1)) == pytest.approx(expected)
+    assert scoring.calibration_error(probabilities, np.where(correct, 0, 1)) == pytest.approx(expected)
 
 
 def test_accuracy_over_epochs(ring):
@@ -58,7 +51,7 @@ def test_accuracy_over_epochs(ring):
     predicted = np.zeros((2, 2, 12), dtype=np.int32)  # first all zeros, then all correct but node 4
     predicted[:, 1] = ring.labels
     predicted[:, 1, 4] = 0
-    np.testing.assert_allclose(accuracy_over_epochs(predicted, ring, splits), [[1 / 3, 2 / 3], [1 / 2, 1]])
+    np.testing.assert_allclose(scoring.accuracy_over_epochs(predicted, ring, splits), [[1 / 3, 2 / 3], [1 / 2, 1]])
 
 
 def test_pseudo_label_precision_by_hand(ring):
@@ -70,53 +63,66 @@ def test_pseudo_label_precision_by_hand(ring):
     chosen[0, 1, 0] = [[0, 3], [1, 2], [-1, -1]]
     chosen[0, 1, 1] = [[4, 9], [4, -1], [-1, -1]]
     expected = [[[np.nan] * 3, [2 / 3, 2 / 3, np.nan]]]
-    np.testing.assert_allclose(pseudo_label_precision(chosen, graph), expected)
-    assert np.isnan(pseudo_label_precision(np.empty((2, 3, 2, 3, 0), dtype=np.int32), ring)).all()
+    np.testing.assert_allclose(scoring.pseudo_label_precision(chosen, graph), expected)
+    assert np.isnan(scoring.pseudo_label_precision(np.empty((2, 3, 2, 3, 0), dtype=np.int32), ring)).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_macro_f1_agrees_with_scikit_learn(seed):
     truth, predicted = np.random.default_rng(seed).integers(5, size=(2, 40))
-    assert macro_f1(predicted, truth, num_classes=5) == pytest.approx(f1_score(truth, predicted, average="macro"))
+    assert scoring.macro_f1(predicted, truth, num_classes=5) == pytest.approx(
+        f1_score(truth, predicted, average="macro")
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_balanced_accuracy_and_roc_auc_agree_with_scikit_learn(seed):
+def test_scores_agree_with_scikit_learn(seed):
     random = np.random.default_rng(seed)
     truth, predicted = random.integers(5, size=(2, 40))
     truth[truth == 3] = 4  # a class that is not tested
     predicted[predicted == 3] = 4
-    assert balanced_accuracy(predicted, truth) == pytest.approx(balanced_accuracy_score(truth, predicted))
+    assert scoring.balanced_accuracy(predicted, truth) == pytest.approx(balanced_accuracy_score(truth, predicted))
     scores = random.integers(10, size=40) / 10  # with ties
-    assert roc_auc(scores, truth == 1) == pytest.approx(roc_auc_score(truth == 1, scores))
+    assert scoring.roc_auc(scores, truth == 1) == pytest.approx(roc_auc_score(truth == 1, scores))
+    assert scoring.average_precision(scores, truth == 1) == pytest.approx(average_precision_score(truth == 1, scores))
 
 
-def test_roc_auc_needs_two_classes(ring):
-    assert roc_auc(np.array([0.2, 0.7]), np.array([True, True])) is None
+def test_ranking_scores_need_two_classes(ring):
+    assert scoring.roc_auc(np.array([0.2, 0.7]), np.array([True, True])) is None
+    assert scoring.average_precision(np.array([0.2, 0.7]), np.array([True, True])) is None
     split = Split(train=[0, 1], validation=[], test=[2, 3, 4, 5])
-    [result] = score(Prediction(np.full((1, 12, 3), 1 / 3)), ring, [split])
+    [result] = scoring.score(Prediction(np.full((1, 12, 3), 1 / 3)), ring, [split])
     assert result.roc_auc is None
     two = replace(ring, labels=np.arange(12) % 2, class_names=("a", "b"))
-    [result] = score(Prediction(np.eye(2)[two.labels][None]), two, [split])
+    [result] = scoring.score(Prediction(np.eye(2)[two.labels][None]), two, [split])
     assert (result.roc_auc, result.balanced_accuracy) == (1, 1)
+    rare = replace(ring, labels=np.arange(12) % 3 % 2, class_names=("a", "b"))  # b is rarer
+    shares = np.tile([0.4, 0.6], (12, 1))
+    shares[4] = [0.1, 0.9]  # of class b, as are nodes 1, 7 and 10
+    [result] = scoring.score(Prediction(shares[None]), rare, [split])
+    assert result.average_precision == 1  # 4 is the only b among the test nodes, and first
+    with pytest.raises(InputError, match="roc-auc is for two classes and there are 3; use --score macro-f1"):
+        scoring.check_score("roc-auc", 3)
+    with pytest.raises(InputError, match="unknown score 'f1'"):
+        scoring.check_score("f1")
 
 
 def test_macro_f1_of_missing_classes():
     # Class 1 is never predicted and class 2 never tested: F1 is 0 for both. Class 3 is neither tested nor predicted.
     truth, predicted = np.array([0, 0, 1]), np.array([0, 0, 2])
-    assert macro_f1(predicted, truth, num_classes=4) == pytest.approx((1 + 0 + 0) / 3)
+    assert scoring.macro_f1(predicted, truth, num_classes=4) == pytest.approx((1 + 0 + 0) / 3)
 
 
 def test_score_uses_the_test_nodes_of_each_run(ring):
     splits = draw_splits(ring, labels_per_class=1, runs=3, seed=0)
     random = np.random.default_rng(0)
     probabilities = random.dirichlet(np.ones(3), size=(3, ring.num_nodes))
-    results = score(Prediction(probabilities), ring, splits)
+    results = scoring.score(Prediction(probabilities), ring, splits)
     for of_run, split, result in zip(probabilities, splits, results, strict=True):
         truth, predicted = ring.labels[split.test], of_run[split.test].argmax(1)
         assert result.accuracy == pytest.approx(accuracy_score(truth, predicted))
         assert result.macro_f1 == pytest.approx(f1_score(truth, predicted, average="macro"))
-        assert result.calibration_error == pytest.approx(calibration_error(of_run[split.test], truth))
+        assert result.calibration_error == pytest.approx(scoring.calibration_error(of_run[split.test], truth))
 
 
 def test_score_ignores_training_and_validation_nodes(ring):
@@ -124,7 +130,7 @@ def test_score_ignores_training_and_validation_nodes(ring):
     spoiled = correct.copy()
     split = Split(train=[0, 1, 2], validation=[3], test=[4, 5])
     spoiled[[0, 1, 2, 3]] = np.roll(correct[[0, 1, 2, 3]], 1, axis=1)
-    [result] = score(Prediction(spoiled[None]), ring, [split])
+    [result] = scoring.score(Prediction(spoiled[None]), ring, [split])
     assert (result.accuracy, result.macro_f1, result.calibration_error) == (1, 1, 0)
 
 
@@ -134,7 +140,7 @@ def test_score_ignores_training_and_validation_nodes(ring):
 def test_invalid_test_nodes(test, message):
     graph = Graph(np.ones((3, 3)) - np.eye(3), labels=[0, 1, -1])
     with pytest.raises(InputError, match=message):
-        score(Prediction(np.full((1, 3, 2), 0.5)), graph, [Split(train=[0], validation=[], test=test)])
+        scoring.score(Prediction(np.full((1, 3, 2), 0.5)), graph, [Split(train=[0], validation=[], test=test)])
 
 
 def test_better_peer_is_selected_by_test_accuracy(ring):
@@ -145,16 +151,16 @@ def test_better_peer_is_selected_by_test_accuracy(ring):
     splits = [Split(train=[0, 1, 2], validation=[], test=[4, 5, 6, 7])] * 2
     peers = np.stack([[wrong, half], [correct, wrong]])
     prediction = Prediction(peers.mean(axis=1), peers=peers)
-    assert [result.accuracy for result in score_better_peer(prediction, ring, splits)] == [0.5, 1.0]
-    [alone] = score(Prediction(half[None]), ring, splits[:1])
-    assert score_better_peer(prediction, ring, splits)[0] == alone
+    assert [result.accuracy for result in scoring.score_better_peer(prediction, ring, splits)] == [0.5, 1.0]
+    [alone] = scoring.score(Prediction(half[None]), ring, splits[:1])
+    assert scoring.score_better_peer(prediction, ring, splits)[0] == alone
     with pytest.raises(InputError, match="no peers to take the better of"):
-        score_better_peer(Prediction(half[None]), ring, splits[:1])
+        scoring.score_better_peer(Prediction(half[None]), ring, splits[:1])
 
 
 def test_rows_of_a_cell(ring, constant):
     splits = draw_splits(ring, labels_per_class=1, runs=4, seed=3)
-    rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=3)
+    rows = scoring.run_cell(ring, splits, constant(favourite=1), name="constant", seed=3)
     assert [row.run for row in rows] == [0, 1, 2, 3]
     assert tuple(vars(rows[0])) == FIELDS
     for row in rows:
@@ -172,24 +178,24 @@ def test_rows_of_a_cell(ring, constant):
 
 def test_rows_of_over_all_splits(ring, constant):
     splits = draw_over_all(ring, labels_per_class=2, runs=3, seed=0)
-    rows = run_cell(ring, splits, constant(favourite=1), name="constant", seed=0, split_source="over-all")
-    assert {(row.split, row.labels_per_class) for row in [*rows, summarise_cell(rows)]} == {("over-all", 2)}
+    rows = scoring.run_cell(ring, splits, constant(favourite=1), name="constant", seed=0, split_source="over-all")
+    assert {(row.split, row.labels_per_class) for row in [*rows, scoring.summarise_cell(rows)]} == {("over-all", 2)}
 
 
 def test_seconds_cover_the_whole_fit(ring, constant, monkeypatch):
     clock = iter([10.0, 16.0])
     monkeypatch.setattr(scoring, "perf_counter", lambda: next(clock))
     splits = draw_splits(ring, labels_per_class=1, runs=4, seed=0)
-    rows = run_cell(ring, splits, constant(), name="constant", seed=0)
+    rows = scoring.run_cell(ring, splits, constant(), name="constant", seed=0)
     assert [row.seconds for row in rows] == [1.5] * 4
-    assert summarise_cell(rows).seconds == 6
+    assert scoring.summarise_cell(rows).seconds == 6
 
 
 def test_only_methods_with_validation_see_its_labels(ring, constant, constant_with_validation):
     # Only the second can predict class 2, the most frequent one among the validation nodes.
     split = Split(train=[0, 1], validation=[2, 5], test=[8, 11])
-    [without] = run_cell(ring, [split], constant(), name="constant", seed=0)
-    [with_validation] = run_cell(ring, [split], constant_with_validation(), name="constant+v", seed=0)
+    [without] = scoring.run_cell(ring, [split], constant(), name="constant", seed=0)
+    [with_validation] = scoring.run_cell(ring, [split], constant_with_validation(), name="constant+v", seed=0)
     assert (without.accuracy, with_validation.accuracy) == (0, 1)
 
 
@@ -197,18 +203,21 @@ def test_splits_are_checked_before_fitting(ring, constant, constant_with_validat
     monkeypatch.setattr(constant, "fit", lambda *_: pytest.fail("fitted"))
     without_test, without_validation = Split([0], [], []), Split([0, 1], [], [2])
     with pytest.raises(InputError, match="0 test nodes"):
-        run_cell(ring, [without_test], constant(), name="constant", seed=0)
+        scoring.run_cell(ring, [without_test], constant(), name="constant", seed=0)
     with pytest.raises(InputError, match="validation"):
-        run_cell(ring, [without_validation], constant_with_validation(), name="constant+v", seed=0)
+        scoring.run_cell(ring, [without_validation], constant_with_validation(), name="constant+v", seed=0)
 
 
 def test_summarise_cell(ring, constant):
     splits = [Split([0, 1, 2], [], [3, 4]), Split([0, 1, 2], [], [4, 5])]
-    cell = summarise_cell(run_cell(ring, splits, constant(), name="constant", seed=0))
+    cell = scoring.summarise_cell(scoring.run_cell(ring, splits, constant(), name="constant", seed=0))
     assert (cell.runs, cell.labels_per_class) == (2, 1)
     assert (cell.accuracy.per_run, cell.accuracy.mean) == ((0.5, 0.0), 0.25)
     unequal = [splits[0], Split([0, 1], [], [3])]
-    assert summarise_cell(run_cell(ring, unequal, constant(), name="constant", seed=0)).labels_per_class is None
+    assert (
+        scoring.summarise_cell(scoring.run_cell(ring, unequal, constant(), name="constant", seed=0)).labels_per_class
+        is None
+    )
 
 
 def test_devices(monkeypatch):
@@ -226,13 +235,13 @@ def test_groups_of_runs_with_shared_random_parts(ring, constant):
             return replace(super().fit(task), groups=np.array([seed % 2 for seed in task.seeds]))
 
     splits = draw_splits(ring, 1, runs=6, seed=0)
-    rows = run_cell(ring, splits, Sharing(), name="sharing", seed=0)
+    rows = scoring.run_cell(ring, splits, Sharing(), name="sharing", seed=0)
     assert [row.group for row in rows] == [run_seed(0, run) % 2 for run in range(6)]
-    cell = summarise_cell(rows)
+    cell = scoring.summarise_cell(rows)
     assert cell.groups == tuple(row.group for row in rows)
-    alone = run_cell(ring, splits, constant(), name="alone", seed=0)
+    alone = scoring.run_cell(ring, splits, constant(), name="alone", seed=0)
     assert {row.group for row in alone} == {None}
-    assert summarise_cell(alone).groups is None
+    assert scoring.summarise_cell(alone).groups is None
     assert 0 <= cell.accuracy.ci95[0] <= cell.accuracy.ci95[1] <= 1
 
 
@@ -248,49 +257,49 @@ def split_file(tmp_path):
 
 @pytest.mark.parametrize("source", ["random", "over-all"])
 def test_random_splits(ring, source, monkeypatch):
-    assert len(chosen_splits(source, ring, labels_per_class=2)) == 30
+    assert len(scoring.chosen_splits(source, ring, labels_per_class=2)) == 30
     monkeypatch.setattr(scoring, "VALIDATION_NODES", 3)
     options = {"labels_per_class": 2, "runs": 4, "seed": 5}
     drawn = (draw_splits if source == "random" else draw_over_all)(ring, **options)
-    without, with_some = (chosen_splits(source, ring, **options, with_validation=given) for given in (False, True))
+    without, with_some = (scoring.chosen_splits(source, ring, **options, with_validation=one) for one in (False, True))
     for expected, bare, split in zip(drawn, without, with_some, strict=True):
         np.testing.assert_array_equal(bare.train, expected.train)
         np.testing.assert_array_equal(split.train, expected.train)
-        assert labels_per_class_of(split, ring, source) == 2
+        assert scoring.labels_per_class_of(split, ring, source) == 2
         assert (len(bare.validation), len(bare.test)) == (0, 6)
         assert (len(split.validation), len(split.test)) == (3, 3)
         assert set(split.test) < set(bare.test)
-    per_class = chosen_splits(source, ring, **options, with_validation=True, validation_per_class=1)
+    per_class = scoring.chosen_splits(source, ring, **options, with_validation=True, validation_per_class=1)
     assert all(sorted(ring.labels[split.validation]) == [0, 1, 2] for split in per_class)
 
 
 def test_public_split_is_repeated(ring, monkeypatch):
     public = Split(train=[0, 1, 2], validation=[3], test=[4])
     monkeypatch.setattr(datasets, "public_split", {"ring": public}.__getitem__)
-    assert chosen_splits("public", ring, runs=4) == (public,) * 4
-    assert chosen_splits("public", ring, runs=4, labels_per_class=1) == (public,) * 4
+    assert scoring.chosen_splits("public", ring, runs=4) == (public,) * 4
+    assert scoring.chosen_splits("public", ring, runs=4, labels_per_class=1) == (public,) * 4
 
 
 def test_split_file(ring, split_file):
-    [first, *others] = chosen_splits(split_file([0, 1, 2]), ring, runs=3)  # a single split is repeated
+    [first, *others] = scoring.chosen_splits(split_file([0, 1, 2]), ring, runs=3)  # a single split is repeated
     assert others == [first] * 2
     path = split_file([0, 1, 2], [3, 4, 5])
-    assert [split.train[0] for split in chosen_splits(path, ring)] == [0, 3]
-    assert len(chosen_splits(path, ring, runs=2)) == 2
+    assert [split.train[0] for split in scoring.chosen_splits(path, ring)] == [0, 3]
+    assert len(scoring.chosen_splits(path, ring, runs=2)) == 2
     with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; leave --runs out"):
-        chosen_splits(path, ring, runs=7)
+        scoring.chosen_splits(path, ring, runs=7)
 
 
 def test_fixed_splits_have_their_own_validation_nodes(ring, split_file):
     with pytest.raises(InputError, match="has its own validation nodes; leave --validation-per-class out"):
-        chosen_splits(split_file([0, 1, 2]), ring, validation_per_class=1)
+        scoring.chosen_splits(split_file([0, 1, 2]), ring, validation_per_class=1)
 
 
 def test_label_counts_of_a_file_are_checked(ring, split_file):
     path = split_file([0, 1, 2, 3])
-    assert chosen_splits(path, ring, labels_per_class=[2, 1, 1])
+    assert scoring.chosen_splits(path, ring, labels_per_class=[2, 1, 1])
     with pytest.raises(InputError, match=r"asks for 1 but split .* gives \(2, 1, 1\); leave --labels-per-class out"):
-        chosen_splits(path, ring, labels_per_class=1)
+        scoring.chosen_splits(path, ring, labels_per_class=1)
 
 
 @pytest.mark.parametrize(
@@ -305,9 +314,9 @@ def test_label_counts_of_a_file_are_checked(ring, split_file):
 )
 def test_invalid_split_options(ring, source, options, message):
     with pytest.raises(InputError, match=message):
-        chosen_splits(source, ring, **{"labels_per_class": 1} | options)
+        scoring.chosen_splits(source, ring, **{"labels_per_class": 1} | options)
 
 
 @pytest.mark.parametrize(("train", "counts"), [([0, 1, 2], 1), ([0, 1, 3], (2, 1, 0))])
 def test_labels_per_class_of(ring, train, counts):
-    assert labels_per_class_of(Split(train, [], [4]), ring) == counts
+    assert scoring.labels_per_class_of(Split(train, [], [4]), ring) == counts

@@ -9,20 +9,6 @@ from scipy.stats import friedmanchisquare, t, wilcoxon
 
 from mtgcn.errors import InputError
 from mtgcn.experiments import statistics
-from mtgcn.experiments.statistics import (
-    bootstrap_t_interval,
-    compare_ranks,
-    critical_difference,
-    grouped_interval,
-    holm_corrected,
-    margin_over_best,
-    paired_difference,
-    paired_tests,
-    signed_rank_p_value,
-    student_interval,
-    summarise,
-    summarise_share,
-)
 from mtgcn.experiments.store import read_units
 
 STORED = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -39,32 +25,32 @@ T1 = 12.706  # 97.5 % quantile of t with one degree of freedom
     ],
 )
 def test_summarise_by_hand(sample, mean, std, interval):
-    summary = summarise(sample)
+    summary = statistics.summarise(sample)
     assert (summary.mean, summary.std) == pytest.approx((mean, std))
     assert summary.ci95 == pytest.approx(interval, abs=1e-3)
     assert summary.per_run == tuple(sample)
-    assert summarise(sample) == summary
+    assert statistics.summarise(sample) == summary
 
 
 def test_interval_of_many_runs_is_normal():
     sample = np.random.default_rng(1).normal(0.6, 0.1, size=400)
     error = sample.std(ddof=1) / 20
     expected = (sample.mean() - 1.96 * error, sample.mean() + 1.96 * error)
-    assert summarise(sample).ci95 == pytest.approx(expected, abs=0.15 * error)
+    assert statistics.summarise(sample).ci95 == pytest.approx(expected, abs=0.15 * error)
 
 
 def test_interval_of_a_share_is_clipped():
-    assert summarise_share([0.0, 1.0]).ci95 == (0.0, 1.0)
-    assert summarise_share([0.5, 0.6, 0.7]) == summarise([0.5, 0.6, 0.7])
+    assert statistics.summarise_share([0.0, 1.0]).ci95 == (0.0, 1.0)
+    assert statistics.summarise_share([0.5, 0.6, 0.7]) == statistics.summarise([0.5, 0.6, 0.7])
 
 
 def test_bootstrap_t():
     skewed = np.array([0.7, 0.71, 0.72, 0.7, 0.71, 0.4])  # one split far worse than the others
-    low, high = bootstrap_t_interval(skewed)
+    low, high = statistics.bootstrap_t_interval(skewed)
     assert skewed.mean() - low > 2 * (high - skewed.mean())
-    assert bootstrap_t_interval(-skewed) == pytest.approx((-high, -low))
-    assert bootstrap_t_interval(np.array([0.2, 0.4, 0.6])) == pytest.approx((0.4, 0.4))  # few runs
-    assert bootstrap_t_interval(np.full(9, 0.3)) == pytest.approx((0.3, 0.3))
+    assert statistics.bootstrap_t_interval(-skewed) == pytest.approx((-high, -low))
+    assert statistics.bootstrap_t_interval(np.array([0.2, 0.4, 0.6])) == pytest.approx((0.4, 0.4))  # few runs
+    assert statistics.bootstrap_t_interval(np.full(9, 0.3)) == pytest.approx((0.3, 0.3))
 
 
 def coverage(samples, interval):
@@ -73,7 +59,7 @@ def coverage(samples, interval):
 
 
 def summary_interval(*sample):
-    return summarise(*sample).ci95
+    return statistics.summarise(*sample).ci95
 
 
 def least_coverage(experiments):
@@ -98,18 +84,19 @@ def populations():
     return accuracies - accuracies.mean(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(("runs", "experiments"), [(5, 3000), (10, 3000), (30, 1500), (100, 1000)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "experiments"), [(5, 800), (10, 800), (30, 300), (100, 200)])
 def test_coverage(runs, experiments, populations, monkeypatch):
-    monkeypatch.setattr(statistics, "RESAMPLES", 1000)
+    monkeypatch.setattr(statistics, "RESAMPLES", 500)
     random = np.random.default_rng(runs)
     of_cells = random.integers(len(populations), size=experiments)
     samples = populations[of_cells[:, None], random.integers(100, size=(experiments, runs))]
     assert coverage(samples, summary_interval) >= least_coverage(experiments)
     if runs <= 10:  # the usual intervals are too narrow
-        assert coverage(samples[:1000], percentile_bootstrap) <= 0.9
-        assert coverage(samples, student_interval) <= 0.935
-    normal = random.normal(size=(1000, runs))
-    assert least_coverage(1000) <= coverage(normal, summary_interval) <= 0.98  # nor is it merely wide
+        assert coverage(samples[:300], percentile_bootstrap) <= 0.9
+        assert coverage(samples, statistics.student_interval) <= 0.935
+    normal = random.normal(size=(300, runs))
+    assert least_coverage(300) <= coverage(normal, summary_interval) <= 0.98  # nor is it merely wide
 
 
 def grouped_sample(groups, runs, between, random):
@@ -118,13 +105,14 @@ def grouped_sample(groups, runs, between, random):
     return random.normal(0, between, size=groups)[group_of] + random.normal(size=runs), group_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize(("runs", "groups"), [(5, 3), (10, 5), (30, 5), (100, 5)])
 def test_coverage_with_groups(runs, groups, between, monkeypatch):
     monkeypatch.setattr(statistics, "RESAMPLES", 500)
     random = np.random.default_rng(4)
-    samples = [grouped_sample(groups, runs, between, random) for _ in range(500)]
-    assert coverage(samples, lambda sample: summary_interval(*sample)) >= least_coverage(500)
+    samples = [grouped_sample(groups, runs, between, random) for _ in range(200)]
+    assert coverage(samples, lambda sample: summary_interval(*sample)) >= least_coverage(200)
     if between == 2 and runs >= 30:  # taking all runs for independent is too narrow
         assert coverage(samples, lambda sample: summary_interval(sample[0])) <= 0.8
 
@@ -134,14 +122,14 @@ def test_grouped_interval_of_equal_groups():
     sample, groups = grouped_sample(groups=4, runs=24, between=1, random=random)
     means = sample.reshape(6, 4).mean(axis=0)
     expected = t.interval(0.95, df=3, loc=means.mean(), scale=means.std(ddof=1) / 2)
-    assert grouped_interval(sample, groups) == pytest.approx(expected)
+    assert statistics.grouped_interval(sample, groups) == pytest.approx(expected)
     shuffled = random.permutation(24)
-    assert grouped_interval(sample[shuffled], groups[shuffled] + 7) == pytest.approx(expected)
+    assert statistics.grouped_interval(sample[shuffled], groups[shuffled] + 7) == pytest.approx(expected)
 
 
 def test_grouped_interval_of_unequal_groups():
     # Mean 1; the errors of the groups are (0 - 1) 3 / 4 and (4 - 1) / 4, so the variance of the mean is 2 x 2 x 9 / 16.
-    interval = grouped_interval(np.array([0.0, 0.0, 0.0, 4.0]), np.array([0, 0, 0, 1]))
+    interval = statistics.grouped_interval(np.array([0.0, 0.0, 0.0, 4.0]), np.array([0, 0, 0, 1]))
     assert interval == pytest.approx((1 - T1 * 1.5, 1 + T1 * 1.5), abs=1e-3)
 
 
@@ -153,29 +141,29 @@ def test_grouped_interval_of_unequal_groups():
     ],
 )
 def test_groups_that_change_nothing(sample, groups):
-    assert summarise(sample, groups) == summarise(sample)
+    assert statistics.summarise(sample, groups) == statistics.summarise(sample)
 
 
 def test_paired_difference_uses_groups_of_both():
     one, other = np.random.default_rng(7).normal(size=(2, 6))
     groupings = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
-    lows, highs = zip(*(paired_difference(one, other, groups).ci95 for groups in groupings), strict=True)
-    [test] = paired_tests([one], [other], [groupings])
-    assert paired_difference(one, other, *groupings).ci95 == test.difference.ci95 == (min(lows), max(highs))
-    assert test.p_value == signed_rank_p_value(one - other)  # ignores groups
+    lows, highs = zip(*(statistics.paired_difference(one, other, groups).ci95 for groups in groupings), strict=True)
+    [test] = statistics.paired_tests([one], [other], [groupings])
+    assert statistics.paired_difference(one, other, *groupings).ci95 == test.difference.ci95 == (min(lows), max(highs))
+    assert test.p_value == statistics.signed_rank_p_value(one - other)  # ignores groups
 
 
 def test_pairing_cancels_common_variation():
     split_effect = np.random.default_rng(3).normal(0.6, 0.2, size=30)
-    difference = paired_difference(split_effect + 0.01, split_effect)
+    difference = statistics.paired_difference(split_effect + 0.01, split_effect)
     assert (difference.mean, *difference.ci95) == pytest.approx((0.01, 0.01, 0.01))
 
 
 def test_invalid_samples():
     with pytest.raises(InputError, match="3 runs cannot be paired with 2"):
-        paired_difference([1, 2, 3], [1, 2])
+        statistics.paired_difference([1, 2, 3], [1, 2])
     with pytest.raises(InputError, match="0 runs"):
-        summarise([])
+        statistics.summarise([])
 
 
 # Only rank 1 of 5 is negative: 2 of 32 patterns have a sum of negative ranks of at most 1, and 2 at the other end.
@@ -195,17 +183,17 @@ TIED = np.random.default_rng(0).integers(-3, 6, size=30) / 1000
     ],
 )
 def test_signed_rank(differences, p_value):
-    assert signed_rank_p_value(differences) == pytest.approx(p_value)
+    assert statistics.signed_rank_p_value(differences) == pytest.approx(p_value)
 
 
 def test_holm_by_hand():
     # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1, and none below the one before it.
-    assert holm_corrected([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert (holm_corrected([0.6, 0.9]), holm_corrected([])) == ([1, 1], [])
+    assert statistics.holm_corrected([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert (statistics.holm_corrected([0.6, 0.9]), statistics.holm_corrected([])) == ([1, 1], [])
 
 
 def test_paired_tests_by_hand():
-    one, two = paired_tests([[0.2, 0.4, 0.7], [0.5, 0.5, 0.5]], [[0.1, 0.2, 0.3], [0.5, 0.5, 0.5]])
+    one, two = statistics.paired_tests([[0.2, 0.4, 0.7], [0.5, 0.5, 0.5]], [[0.1, 0.2, 0.3], [0.5, 0.5, 0.5]])
     assert one.difference.per_run == pytest.approx((0.1, 0.2, 0.4))
     assert (one.p_value, one.p_corrected) == pytest.approx((0.25, 0.5))  # 2 of 8 patterns; two tests
     assert (two.p_value, two.p_corrected) == (1, 1)
@@ -213,45 +201,47 @@ def test_paired_tests_by_hand():
 
 def test_significance_is_corrected():
     better, reference = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.0] * 6  # p is 2 of the 2^6 patterns: 0.031
-    assert [test.is_significant for test in paired_tests([better], [reference])] == [True]
-    assert [test.is_significant for test in paired_tests([better] * 2, [reference] * 2)] == [False, False]
+    assert [test.is_significant for test in statistics.paired_tests([better], [reference])] == [True]
+    assert [test.is_significant for test in statistics.paired_tests([better] * 2, [reference] * 2)] == [False, False]
 
 
 @pytest.mark.parametrize(("methods", "q"), [(3, 2.343), (5, 2.728), (10, 3.164)])
 def test_critical_difference_has_demsars_constants(methods, q):
     # Table 5a of Demšar (2006).
-    assert critical_difference(methods, cells=14) == pytest.approx(q * np.sqrt(methods * (methods + 1) / 84), abs=1e-3)
+    assert statistics.critical_difference(methods, cells=14) == pytest.approx(
+        q * np.sqrt(methods * (methods + 1) / 84), abs=1e-3
+    )
 
 
 def test_ranks_by_hand():
     accuracy = [[0.9, 0.5, 0.7], [0.8, 0.6, 0.6], [0.7, 0.5, 0.6], [0.6, 0.7, 0.5]]
-    comparison = compare_ranks(np.array(accuracy), ["a", "b", "c"])
+    comparison = statistics.compare_ranks(np.array(accuracy), ["a", "b", "c"])
     # a: 1, 1, 1, 2; b: 3, 2.5, 3, 1; c: 2, 2.5, 2, 3.
     assert comparison.average_ranks == pytest.approx((1.25, 2.375, 2.375))
     assert comparison.friedman_p_value == pytest.approx(friedmanchisquare(*np.transpose(accuracy)).pvalue)
     assert comparison.critical_difference == pytest.approx(2.343 * np.sqrt(12 / 24), abs=1e-3)
-    assert compare_ranks(np.full((3, 4), 0.5), list("abcd")).friedman_p_value == 1
-    assert compare_ranks(np.tile([0.9, 0.8, 0.7], (40, 1)), list("abc")).friedman_p_value < 1e-10
+    assert statistics.compare_ranks(np.full((3, 4), 0.5), list("abcd")).friedman_p_value == 1
+    assert statistics.compare_ranks(np.tile([0.9, 0.8, 0.7], (40, 1)), list("abc")).friedman_p_value < 1e-10
 
 
 def test_intervals_of_ranks_resample_blocks():
     # a is first in both cells of the first block, last in the only cell of the second.
     accuracy = np.array([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
-    assert compare_ranks(accuracy, list("abc")).intervals == {}
-    assert compare_ranks(accuracy, list("abc"), ["x"] * 3).intervals == {}  # one block has no spread
-    comparison = compare_ranks(accuracy, list("abc"), ["x", "x", "y"])
+    assert statistics.compare_ranks(accuracy, list("abc")).intervals == {}
+    assert statistics.compare_ranks(accuracy, list("abc"), ["x"] * 3).intervals == {}  # one block has no spread
+    comparison = statistics.compare_ranks(accuracy, list("abc"), ["x", "x", "y"])
     assert comparison.intervals == {"a": (1, 3), "b": (2, 2), "c": (1, 3)}
     assert comparison.behind == {"a": (0, 0), "b": (-1, 1), "c": (-2, 2)}
 
 
 def test_margin_over_best():
     samples = {"mine": [0.5, 0.6, 0.9], "best": [0.4, 0.6], "other": [0.1, 0.2, 0.3]}
-    margin = margin_over_best(samples, "mine")
+    margin = statistics.margin_over_best(samples, "mine")
     assert (margin.opponent, margin.opponents) == ("best", 2)
     assert margin.difference.per_run == pytest.approx((0.1, 0))  # the third run has no counterpart
     groups = {"mine": (0, 0, 1), "best": (0, 1)}
-    assert margin_over_best(samples, "mine", groups).difference == margin.difference
-    assert margin_over_best(samples, "best").opponent == "mine"
+    assert statistics.margin_over_best(samples, "mine", groups).difference == margin.difference
+    assert statistics.margin_over_best(samples, "best").opponent == "mine"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +254,7 @@ def test_margin_over_best():
     ],
 )
 def test_rank_groups(accuracy, methods, ranks, groups):
-    comparison = compare_ranks(np.array(accuracy), sorted(methods))
+    comparison = statistics.compare_ranks(np.array(accuracy), sorted(methods))
     assert (comparison.methods, comparison.average_ranks) == (tuple(methods), ranks)
     assert comparison.groups == tuple(map(tuple, groups))
 
@@ -272,4 +262,4 @@ def test_rank_groups(accuracy, methods, ranks, groups):
 @pytest.mark.parametrize(("shape", "names"), [((1, 3), "abc"), ((4, 2), "ab"), ((4, 3), "ab")])
 def test_ranks_need_cells_and_methods(shape, names):
     with pytest.raises(InputError, match="cannot be ranked; give at least 2 cells and 3 methods"):
-        compare_ranks(np.zeros(shape), list(names))
+        statistics.compare_ranks(np.zeros(shape), list(names))

@@ -38,6 +38,7 @@ def changed(units, **versions):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "selection",
     [

@@ -1,11 +1,6 @@
 """Graphs from Python: matrices, edge indices, networkx graphs and PyG data with something wrong, or nothing."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from random import Random
 from types import SimpleNamespace
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -24,16 +19,16 @@ FEATURES = np.arange(2.0 * NODES).reshape(NODES, 2)
 LABELS = np.array([0, 1, 0, 1, -1, -1])
 
 
-def random_case(random: Random) -> Case:
+def random_case(random):
     make = random.choice((_from_scipy, _from_scipy, _from_edge_index, _from_edge_index, _graph, _networkx, _as_graph))
     return make(random)
 
 
-def _odd(random: Random, plain: Any, chance: float = 0.3) -> Any:
+def _odd(random, plain, chance=0.3):
     """The plain thing, or something like it."""
     if random.random() > chance:
         return plain
-    kinds: tuple[Callable[[], Any], ...] = (
+    kinds = (
         lambda: malformed.array(random, np.asarray(plain)),
         lambda: malformed.array(random, np.asarray(plain)),
         lambda: malformed.array(random, np.asarray(plain)).tolist(),
@@ -46,15 +41,15 @@ def _odd(random: Random, plain: Any, chance: float = 0.3) -> Any:
     return random.choice(kinds)()
 
 
-def _matrix(random: Random) -> Any:
+def _matrix(random):
     plain = _odd(random, RING, 0.4)
     if isinstance(plain, np.ndarray) and plain.ndim == 2 and plain.dtype.kind in "biuf" and random.random() < 0.5:
         return random.choice((sp.csr_array, sp.coo_matrix, sp.csc_array, sp.lil_array))(plain.astype(np.float64))
     return plain
 
 
-def _parts(random: Random) -> dict[str, Any]:
-    parts: dict[str, Any] = {"X": _odd(random, FEATURES), "y": _odd(random, LABELS)}
+def _parts(random):
+    parts = {"X": _odd(random, FEATURES), "y": _odd(random, LABELS)}
     if random.random() < 0.3:
         parts["node_ids"] = _odd(random, np.array(list("abcdef")), 0.5)
     if random.random() < 0.3:
@@ -66,26 +61,26 @@ def _parts(random: Random) -> dict[str, Any]:
     return parts
 
 
-def _graph_case(description: str, make: Callable[[], Graph]) -> Case:
+def _graph_case(description, make):
     return Case(description[:300], lambda folder: _checked(make))
 
 
-def _checked(make: Callable[[], Graph]) -> None:
+def _checked(make):
     require_sound_graph(make())
 
 
-def _from_scipy(random: Random) -> Case:
+def _from_scipy(random):
     matrix, parts = _matrix(random), _parts(random)
     return _graph_case(f"from_scipy {matrix!r} {parts}", lambda: Graph.from_scipy(matrix, **parts))
 
 
-def _graph(random: Random) -> Case:
+def _graph(random):
     matrix, parts = _matrix(random), _parts(random)
     parts |= {"features": parts.pop("X"), "labels": parts.pop("y")}
     return _graph_case(f"Graph {matrix!r} {parts}", lambda: Graph(matrix, **parts))
 
 
-def _from_edge_index(random: Random) -> Case:
+def _from_edge_index(random):
     edges, parts = _odd(random, EDGE_INDEX, 0.4), _parts(random)
     if random.random() < 0.3:
         parts["edge_weight"] = _odd(random, np.ones(5), 0.6)
@@ -96,8 +91,8 @@ def _from_edge_index(random: Random) -> Case:
     return _graph_case(f"from_edge_index {edges!r} {parts}", lambda: Graph.from_edge_index(edges, **parts))
 
 
-def _networkx(random: Random) -> Case:
-    graph: Any = random.choice((nx.path_graph, nx.star_graph, nx.complete_graph, nx.empty_graph))(NODES)
+def _networkx(random):
+    graph = random.choice((nx.path_graph, nx.star_graph, nx.complete_graph, nx.empty_graph))(NODES)
     graph = random.choice((nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph))(graph)
     for node in graph:
         graph.nodes[node]["label"] = _odd(random, random.choice("ab"), 0.05)
@@ -113,7 +108,7 @@ def _networkx(random: Random) -> Case:
     return _graph_case(f"from_networkx {graph} {options}", lambda: Graph.from_networkx(graph, **options))
 
 
-def _as_graph(random: Random) -> Case:
+def _as_graph(random):
     given = random.choice(
         (
             SimpleNamespace(
@@ -130,7 +125,7 @@ def _as_graph(random: Random) -> Case:
     return _graph_case(f"as_graph {given!r} {nodes}", lambda: as_graph(given, nodes))
 
 
-def _attributed(feature: Any, weight: Any) -> Any:
+def _attributed(feature, weight):
     graph = nx.path_graph(NODES)
     nx.set_node_attributes(graph, feature, "x")
     nx.set_edge_attributes(graph, weight, "weight")

@@ -1,12 +1,8 @@
 """Damaged files in the cache folder, which must be detected and computed again."""
 
-from __future__ import annotations
-
 import os
 import warnings
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -20,7 +16,7 @@ MADE = {"vectors": np.arange(12, dtype=np.float32).reshape(4, 3), "bias": np.one
 SHAPES = {name: array.shape for name, array in MADE.items()}
 
 
-def random_case(random: Random) -> Case:
+def random_case(random):
     arrays = {name: array.copy() for name, array in MADE.items()}
     name = random.choice(list(arrays))
     arrays[name] = malformed.array(random, arrays[name])
@@ -30,7 +26,7 @@ def random_case(random: Random) -> Case:
         arrays["more"] = np.zeros(3)
     byte_faults = random.getrandbits(32) if random.random() < 0.5 else None
 
-    def damage(path: Path) -> None:
+    def damage(path):
         np.savez(path, allow_pickle=False, stored_as=np.array(NAME), **arrays)
         if byte_faults is not None:
             path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
@@ -38,8 +34,8 @@ def random_case(random: Random) -> Case:
     return case_of(f"{ {key: f'{one.dtype}{one.shape}' for key, one in arrays.items()} } {byte_faults}", damage)
 
 
-def case_of(description: str, damage: Callable[[Path], object]) -> Case:
-    def attempt(folder: Path) -> None:
+def case_of(description, damage):
+    def attempt(folder):
         os.environ["MTGCN_CACHE"] = str(folder)
         path = folder / "kind" / f"{NAME}.npz"
         path.parent.mkdir()
@@ -58,20 +54,20 @@ def case_of(description: str, damage: Callable[[Path], object]) -> Case:
     return Case(description, attempt)
 
 
-def _of(**arrays: np.ndarray) -> Callable[[Path], object]:
+def _of(**arrays):
     return lambda path: np.savez(path, allow_pickle=False, **{"stored_as": np.array(NAME)} | MADE | arrays)
 
 
-def _one_array(path: Path) -> None:
+def _one_array(path):
     with path.open("wb") as file:
         np.save(file, np.ones(3))
 
 
-def _inflating(path: Path) -> None:
+def _inflating(path):
     path.write_bytes(malformed.archive_of_zeros({"vectors.npy": 1900, "bias.npy": 1900}))
 
 
-def _no_array(path: Path) -> None:
+def _no_array(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("vectors.npy", b"text")
         archive.writestr("bias.npy", b"text")

@@ -1,23 +1,20 @@
 """A case, how it runs, and the invariants of its result."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
 import resource
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 
-from mtgcn import FitWarning, Graph
+from mtgcn import FitWarning
 from mtgcn.cli.app import main
 from mtgcn.errors import GraphNote, InputError
 
@@ -38,7 +35,7 @@ class Case:
     attempt: Callable[[Path], None]
 
 
-def succeeds(case: Case, folder: Path) -> bool:
+def succeeds(case, folder):
     """True if the program gives a sound result, False if it refuses in one line. Everything else is raised: other
     exceptions, warnings, unsound results, too much memory or time."""
     folder.mkdir()
@@ -59,7 +56,7 @@ def succeeds(case: Case, folder: Path) -> bool:
     return True
 
 
-def require(sound: object, what: str) -> None:
+def require(sound, what):
     """Raise `Unsound` unless the condition holds."""
     if not sound:
         raise Unsound(what)
@@ -70,10 +67,10 @@ class TooLong(BaseException):
 
 
 @contextlib.contextmanager
-def _limits() -> Iterator[None]:
+def _limits():
     """Bound memory and CPU time."""
 
-    def too_long(*_: object) -> None:
+    def too_long(*_):
         raise TooLong
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -89,7 +86,7 @@ def _limits() -> Iterator[None]:
         signal.signal(signal.SIGPROF, handler)
 
 
-def run_command(arguments: Sequence[str]) -> str:
+def run_command(arguments):
     """The standard output of a command; an InputError with its message if it refuses."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -103,7 +100,7 @@ def run_command(arguments: Sequence[str]) -> str:
     raise InputError(errors[0])
 
 
-def require_sound_graph(graph: Graph) -> None:
+def require_sound_graph(graph):
     """Finite, symmetric, and with names that can be written down."""
     nodes = graph.num_nodes
     adjacency = graph.adjacency
@@ -123,7 +120,7 @@ def require_sound_graph(graph: Graph) -> None:
         "".join(map(str, names)).encode()
 
 
-def require_sound_probabilities(probabilities: Any, rows: int, classes: int) -> None:
+def require_sound_probabilities(probabilities, rows, classes):
     require(np.shape(probabilities) == (rows, classes), f"probabilities of shape {np.shape(probabilities)}")
     require(np.isfinite(probabilities).all(), "probabilities that are not finite")
     require(np.min(probabilities) >= 0 and np.allclose(np.sum(probabilities, axis=1), 1, atol=1e-3), "no probabilities")

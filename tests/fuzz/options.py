@@ -1,14 +1,9 @@
 """Command lines: every command with malformed or repeated options, on small valid files."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from random import Random
 
 from fuzz import malformed
 from fuzz.case import Case, require, run_command
@@ -32,26 +27,14 @@ FILES = (
     *("loop.csv", "pipe.csv", NO_TEXT, "n" * 300, "edges.csv/x", ""),
 )
 GRAPH = ["--edges", "edges.csv", "--nodes", "nodes.csv", "--labels", "labels.csv"]
-ROLES = ("source", "weight", "id", "label", "number", "category", "date", "text", "ignore", "x", "")
-COLUMNS = ("size", "kind", "level", "id", "1", "9", "", "no such", "size,kind", ",")
-NAMES = (
-    "gcn",
-    "lp",
-    "no such",
-    "",
-    "red,blue",
-    "red",
-    "red,red",
-    "x,y",
-    "green",
-    "drop",
-    "add",
-    "yes",
-    "cpu",
-    "cosine",
+ROLES = (
+    *("source", "weight", "id", "label", "name", "feature", "picture", "number", "category", "date", "text", "ignore"),
+    *("x", ""),
 )
+COLUMNS = ("size", "kind", "level", "id", "1", "9", "", "no such", "size,kind", ",")
+NAMES = ("gcn", "lp", "no such", "", "red,blue", "red", "red,red", "x,y", "grey", "drop", "add", "yes", "cpu", "cosine")
 # The options of each kind of command, with values of which some are valid.
-OF_FILES: dict[str, Sequence[str]] = {
+OF_FILES = {
     **dict.fromkeys(("--edges", "--nodes", "--labels"), FILES),
     "--column": [f"{role}={column}" for role in ROLES for column in COLUMNS],
     **dict.fromkeys(("--features", "--exclude"), COLUMNS),
@@ -60,14 +43,14 @@ OF_FILES: dict[str, Sequence[str]] = {
     "--set": [*(f"{name}={value}" for name in SETTINGS for value in VALUES), "epochs=-1", "epochs=1.5", "epochs=x"],
     "--seed": malformed.COUNTS,
 }
-OF_ROWS: dict[str, Sequence[str]] = {
+OF_ROWS = {
     **OF_FILES,
     **dict.fromkeys(("--labels-per-class", "--runs"), (*malformed.COUNTS, "1,2")),
     "--split": ("over-all", "public", "split.json", "no-such", "nodes.csv", ""),
     **dict.fromkeys(("--out", "--latex", "--report"), ("result", *FILES)),
     "--reference": NAMES,
 }
-OF_MODELS: dict[str, Sequence[str]] = {
+OF_MODELS = {
     **dict.fromkeys(("--nodes", "--edges"), ("new.csv", *FILES)),
     "--out": ("out.csv", "-", ".", "a/b/out.csv", "n" * 300, "loop.csv"),
     **dict.fromkeys(("--folds", "--count"), malformed.COUNTS),
@@ -76,12 +59,12 @@ OF_MODELS: dict[str, Sequence[str]] = {
 FLAGS = ("--json", "--json", "--json", "--check", "--all", "--new-graph", "--no-such", "-h", "--", "--seed", "-")
 
 
-def _model(random: Random) -> str:
+def _model(random):
     valid = f"{random.choice(list(MODELS))}-model"
     return valid if random.random() < 0.95 else random.choice((".", "no-such", "edges.csv"))
 
 
-def _others(random: Random) -> list[str]:
+def _others(random):
     limits = {"--runs": "10001", "--threads": "257", "--workers": "1000000"}
     count = random.choice(list(limits))
     names = random.choice(("--table", "--datasets", "--methods", "--protocol", "--suite"))
@@ -97,7 +80,7 @@ def _others(random: Random) -> list[str]:
     )
 
 
-def random_case(random: Random) -> Case:
+def random_case(random):
     """A valid command with a few options added; of an option given twice, the last counts."""
     method = random.choice(list(QUICK))
     own = [*GRAPH, "--method", method, *(part for setting in QUICK[method] for part in ("--set", setting))]
@@ -124,10 +107,10 @@ def random_case(random: Random) -> Case:
     return case_of([*arguments, *random.sample(FLAGS, random.choice((0, 0, 1)))])
 
 
-def case_of(arguments: list[str]) -> Case:
+def case_of(arguments):
     """The command in a folder with edges.csv, nodes.csv, labels.csv, split.json and models."""
 
-    def attempt(folder: Path) -> None:
+    def attempt(folder):
         for path in _home().iterdir():
             shutil.copy(path, folder)
         (folder / "loop.csv").symlink_to("loop.csv")
@@ -144,12 +127,12 @@ def case_of(arguments: list[str]) -> Case:
     return Case(" ".join(arguments)[:300], attempt)
 
 
-def _no_number(constant: str) -> None:
+def _no_number(constant):
     require(False, f"{constant} in the JSON")
 
 
 @cache
-def _home() -> Path:
+def _home():
     home = model_of("lp") / "files"
     home.mkdir()
     for name in ("edges.csv", "nodes.csv", "labels.csv"):
@@ -161,7 +144,7 @@ def _home() -> Path:
     return home
 
 
-def _regression(command: str, *settings: str, **options: str) -> Case:
+def _regression(command, *settings, **options):
     given = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
     given += [part for setting in settings for part in ("--set", setting)]
     return case_of([command, *(GRAPH if command != "reproduce" else []), *given])

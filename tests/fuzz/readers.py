@@ -1,19 +1,17 @@
-"""Files, malformed or not: tables in CSV and Parquet, GraphML, GML, `.npz` and `.pt`."""
+"""Files, malformed or not: tables in CSV, Parquet and JSON, GraphML, GML, JSON, `.mtx`, `.mat`, `.npz` and `.pt`."""
 
-from __future__ import annotations
-
+import json
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 import torch
 from pyarrow import parquet
+from scipy.io import savemat
 
 from fuzz import malformed
 from fuzz.case import Case, require_sound_graph
@@ -25,11 +23,10 @@ FEATURES = np.arange(NODES * 3, dtype=np.float32).reshape(NODES, 3)
 LABELS = np.array([0, 1, -1, -1, 0, 1, -1, -1])
 
 
-def random_case(random: Random) -> Case:
-    return random.choice((_csv, _csv, _csv, _parquet, _text_file, _text_file, _npz, _npz, _pt))(random)
+def random_case(random):
+    kinds = (_csv, _csv, _csv, _parquet, _json, _text_file, _text_file, _npz, _npz, _mat, _pt)
+    return random.choice(kinds)(random)
 
-
-# ------------------------------------------------------------------------------------------------------------- tables
 
 TABLES = {
     "edges": [["source", "target", "weight"], *([str(i), str((i * 3 + 1) % 8), str(i / 2 + 1)] for i in range(8))],
@@ -39,7 +36,7 @@ TABLES = {
 WORDS = ("int", "string", "boolean", "directed", "undirected", "multigraph 1", "[ a 1 ]", '"a"', '"&#55296;"', "label")
 
 
-def _changed_text(random: Random, text: str) -> str:
+def _changed_text(random, text):
     """Text with some of its words, or of what is between them, replaced."""
     parts = re.split(r"([\w.-]+)", text)
     for _ in range(random.choice((0, 0, 1, 1, 1, 2, 3, 8))):
@@ -48,7 +45,7 @@ def _changed_text(random: Random, text: str) -> str:
     return "".join(parts)
 
 
-def _csv(random: Random) -> Case:
+def _csv(random):
     delimiter = random.choice((",", ",", ";", "\t", " ", "|"))
     newline = random.choice(("\n", "\n", "\r\n", "\r"))
     encoding = random.choice(("utf-8", "utf-8", "utf-8", "cp1252", "utf-16"))
@@ -60,10 +57,18 @@ def _csv(random: Random) -> Case:
     return _read_tables(random, files, ".csv", f"csv with {delimiter!r}")
 
 
-def _parquet(random: Random) -> Case:
+def _json(random):
+    lists = {str(node): [node, 3] for node in range(NODES)}
+    contents = {name: [dict(zip(head, row, strict=True)) for row in rows] for name, (head, *rows) in TABLES.items()}
+    contents["nodes"] = random.choice((contents["nodes"], lists))
+    files = {name: _changed_text(random, json.dumps(content)) for name, content in contents.items()}
+    return _read_tables(random, {name: one.encode("utf-8", "replace") for name, one in files.items()}, ".json", "json")
+
+
+def _parquet(random):
     files = {}
     for name, (head, *rows) in TABLES.items():
-        columns: dict[str, Any] = dict(zip(head, map(pa.array, zip(*rows, strict=True)), strict=True))
+        columns = dict(zip(head, map(pa.array, zip(*rows, strict=True)), strict=True))
         if random.random() < 0.6:
             columns[random.choice(list(columns))] = _arrow_column(random, len(rows))
         sink = pa.BufferOutputStream()
@@ -72,8 +77,8 @@ def _parquet(random: Random) -> Case:
     return _read_tables(random, files, ".parquet", "parquet")
 
 
-def _arrow_column(random: Random, rows: int) -> pa.Array:
-    kinds: tuple[Callable[[], pa.Array], ...] = (
+def _arrow_column(random, rows):
+    kinds = (
         lambda: pa.array([malformed.text(random).replace("\x00", "")[:2000] for _ in range(rows)]),
         lambda: pa.array([malformed.text(random).encode("utf-8", "surrogatepass") for _ in range(rows)], pa.binary()),
         lambda: pa.array([random.choice((0.0, 1e300, float("nan"), float("inf"), 1e-300)) for _ in range(rows)]),
@@ -95,12 +100,12 @@ def _arrow_column(random: Random, rows: int) -> pa.Array:
     return random.choice(kinds)()
 
 
-def _read_tables(random: Random, files: dict[str, bytes], suffix: str, description: str) -> Case:
+def _read_tables(random, files, suffix, description):
     if random.random() < 0.3:
         name = random.choice(list(files))
         files[name] = malformed.changed_bytes(random, files[name])
     given = {"edges", *random.choice((("nodes", "labels"), ("labels",), ("nodes",), ("nodes", "labels")))}
-    options: dict[str, Any] = {}
+    options = {}
     if random.random() < 0.3:
         options["unknown_nodes"] = random.choice(("error", "drop", "add"))
     if random.random() < 0.1:
@@ -108,21 +113,17 @@ def _read_tables(random: Random, files: dict[str, bytes], suffix: str, descripti
     if random.random() < 0.1:
         options["kinds"] = {random.choice(("kind", "size", 1)): random.choice(("number", "category", "date", "text"))}
 
-    return _tables_of(
-        f"{description} {sorted(given)} {options}", {name: files[name] for name in given}, suffix, options
-    )
+    return _tables_of(f"{description} {sorted(given)} {options}", {key: files[key] for key in given}, suffix, options)
 
 
-def _tables_of(description: str, files: dict[str, bytes], suffix: str, options: Mapping[str, Any] = {}) -> Case:
-    def attempt(folder: Path) -> None:
+def _tables_of(description, files, suffix, options=None):
+    def attempt(folder):
         for name, content in files.items():
             (folder / f"{name}{suffix}").write_bytes(content)
-        require_sound_graph(read_graph(**{name: folder / f"{name}{suffix}" for name in files}, **options))
+        require_sound_graph(read_graph(**{name: folder / f"{name}{suffix}" for name in files}, **(options or {})))
 
     return Case(description, attempt)
 
-
-# ------------------------------------------------------------------------------------------------------------- graphs
 
 GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -142,10 +143,18 @@ TEXTS = {
     + "".join(f'node [ id {i} label "n{i}" x 1.5 class {i % 2} ]\n' for i in range(NODES))
     + "".join(f"edge [ source {i} target {(i + 1) % NODES} weight 2 ]\n" for i in range(NODES))
     + "]",
+    "a.json": json.dumps(
+        {
+            "nodes": [{"id": i, "x": 1.5, "class": "ab"[i % 2]} for i in range(NODES)],
+            "links": [{"source": i, "target": (i + 1) % NODES, "weight": 2} for i in range(NODES)],
+        }
+    ),
+    "a.mtx": f"%%MatrixMarket matrix coordinate real symmetric\n{NODES} {NODES} {NODES - 1}\n"
+    + "".join(f"{i + 1} {i} 2.5\n" for i in range(1, NODES)),
 }
 
 
-def _text_file(random: Random) -> Case:
+def _text_file(random):
     name = random.choice(list(TEXTS))
     content = _changed_text(random, TEXTS[name]).encode("utf-8", "surrogatepass")
     if random.random() < 0.4:
@@ -153,22 +162,19 @@ def _text_file(random: Random) -> Case:
     return _read_case(name, name, lambda path: path.write_bytes(content))
 
 
-def _read_case(description: str, name: str, write: Callable[[Path], object]) -> Case:
+def _read_case(description, name, write):
     """Write a file and read it as a graph."""
 
-    def attempt(folder: Path) -> None:
+    def attempt(folder):
         write(folder / name)
         require_sound_graph(read_graph(folder / name))
 
     return Case(description, attempt)
 
 
-# ------------------------------------------------------------------------------------------------------------- arrays
-
-
-def _arrays(random: Random) -> dict[str, np.ndarray]:
+def _arrays(random):
     """A graph in one of the forms that `.npz` files have."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays = {}
     matrix = np.eye(NODES, k=1, dtype=np.float32) + np.eye(NODES, k=-1, dtype=np.float32)
     form = random.randrange(4)
     if form == 0:
@@ -197,12 +203,12 @@ def _arrays(random: Random) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _npz(random: Random) -> Case:
+def _npz(random):
     arrays = _arrays(random)
     byte_faults = random.getrandbits(32) if random.random() < 0.25 else None
     packed = random.random() < 0.5
 
-    def write(path: Path) -> None:
+    def write(path):
         (np.savez_compressed if packed else np.savez)(path, allow_pickle=False, **arrays)
         if byte_faults is not None:
             path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
@@ -211,8 +217,28 @@ def _npz(random: Random) -> Case:
     return _read_case(f"npz {described} {'bytes changed' if byte_faults is not None else ''}", "a.npz", write)
 
 
-def _pt(random: Random) -> Case:
-    parts: dict[str, Any] = {"edge_index": EDGE_INDEX, "x": FEATURES, "y": LABELS, "edge_weight": np.ones(7)}
+def _mat(random):
+    matrix = np.eye(NODES, k=1)
+    arrays = {"network": random.choice((matrix, sp.csc_array(matrix))), "X": FEATURES, "group": LABELS}
+    if random.random() < 0.4:
+        name = random.choice(("X", "group"))
+        arrays[name] = malformed.array(random, arrays[name])
+    byte_faults = random.getrandbits(32) if random.random() < 0.6 else None
+    packed = random.random() < 0.5
+
+    def write(path):
+        try:
+            savemat(path, arrays, do_compression=packed)
+        except (TypeError, ValueError, UnicodeError):  # of arrays that MATLAB does not have
+            path.write_bytes(b"MATLAB")
+        if byte_faults is not None:
+            path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
+
+    return _read_case(f"mat {'bytes changed' if byte_faults is not None else ''}", "a.mat", write)
+
+
+def _pt(random):
+    parts = {"edge_index": EDGE_INDEX, "x": FEATURES, "y": LABELS, "edge_weight": np.ones(7)}
     name = random.choice(list(parts))
     if random.random() < 0.6:
         changed = malformed.array(random, parts[name])
@@ -223,15 +249,13 @@ def _pt(random: Random) -> Case:
         parts["num_nodes"] = malformed.number(random)
     if random.random() < 0.1:
         del parts[name]
-    tensors = {
-        key: torch.from_numpy(np.array(part)) if isinstance(part, np.ndarray) else part for key, part in parts.items()
-    }
+    tensors = {k: torch.from_numpy(np.array(one)) if isinstance(one, np.ndarray) else one for k, one in parts.items()}
     content = random.choice(
         (tensors, tensors, (tensors, {"x": [0, 8]}), [tensors], (tensors, malformed.json_value(random)))
     )
     byte_faults = random.getrandbits(32) if random.random() < 0.25 else None
 
-    def write(path: Path) -> None:
+    def write(path):
         torch.save(content, path)
         if byte_faults is not None:
             path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
@@ -239,46 +263,46 @@ def _pt(random: Random) -> Case:
     return _read_case(f"pt, {name} is {str(parts.get(name))[:60]!r}", "a.pt", write)
 
 
-def _file_case(description: str, name: str, content: str | bytes) -> Case:
+def _file_case(description, name, content):
     encoded = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
     return _read_case(description, name, lambda path: path.write_bytes(encoded))
 
 
-def _arrays_case(description: str, **arrays: np.ndarray | None) -> Case:
+def _arrays_case(description, **arrays):
     given = {name: array for name, array in ({"edge_index": EDGE_INDEX} | arrays).items() if array is not None}
     return _read_case(description, "a.npz", lambda path: np.savez(path, allow_pickle=False, **given))
 
 
-def _tensors_case(description: str, content: Any) -> Case:
+def _tensors_case(description, content):
     return _read_case(description, "a.pt", lambda path: torch.save(content, path))
 
 
-def _tables_case(description: str, **tables: str) -> Case:
+def _tables_case(description, **tables):
     return _tables_of(description, {name: text.encode() for name, text in tables.items()}, ".csv")
 
 
-def _gml_of(node: str = "", edge: str = "", more: str = "") -> str:
+def _gml_of(node="", edge="", more=""):
     return f"graph [ node [ id 0 {node} ] node [ id 1 x 2 class 2 ] {more} edge [ source 0 target 1 {edge} ] ]"
 
 
-def _many_nodes(first: str) -> str:
+def _many_nodes(first):
     return _gml_of(first, more="".join(f'node [ id {i} label "n{i}" ] ' for i in range(2, 1500)))
 
 
-def _inflating(path: Path) -> None:
+def _inflating(path):
     path.write_bytes(malformed.archive_of_zeros({"features.npy": 3480}))
     with zipfile.ZipFile(path, "a") as archive, archive.open("edge_index.npy", "w") as member:
         np.save(member, EDGE_INDEX)
 
 
-def _twice_in_an_archive(path: Path) -> None:
+def _twice_in_an_archive(path):
     np.savez(path, edge_index=EDGE_INDEX)
     content = zipfile.ZipFile(path).read("edge_index.npy")
     with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings(action="ignore"):
         archive.writestr("edge_index.npy", content)
 
 
-def _no_array_in_an_archive(path: Path) -> None:
+def _no_array_in_an_archive(path):
     np.savez(path, edge_index=EDGE_INDEX)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("features.npy", b"no array")
@@ -286,14 +310,8 @@ def _no_array_in_an_archive(path: Path) -> None:
 
 # None removes the default edge index.
 _PLACES = np.nonzero(np.eye(NODES, k=1) + np.eye(NODES, k=-1))
-COMPRESSED = {
-    "edge_index": None,
-    "format": np.array(b"csr"),
-    "data": np.ones(14, np.float32),
-    "indices": _PLACES[1],
-    "indptr": np.searchsorted(_PLACES[0], np.arange(NODES + 1)),
-    "shape": np.array([NODES, NODES]),
-}
+COMPRESSED = {"edge_index": None, "format": np.array(b"csr"), "data": np.ones(14, np.float32), "indices": _PLACES[1]}
+COMPRESSED |= {"indptr": np.searchsorted(_PLACES[0], np.arange(NODES + 1)), "shape": np.array([NODES, NODES])}
 EDGES = "source,target\n1,2\n2,3\n"
 TENSORS = {"edge_index": torch.from_numpy(EDGE_INDEX)}
 REGRESSIONS = (

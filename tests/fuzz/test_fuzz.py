@@ -16,16 +16,8 @@ from fuzz.case import Case, Unsound, require, succeeds
 from mtgcn.errors import InputError
 
 # Examples that take about as long for each kind; make fuzz multiplies them.
-EXAMPLES = {
-    "readers": 500,
-    "arrays": 500,
-    "stored": 60,
-    "options": 50,
-    "models": 50,
-    "caches": 150,
-    "estimators": 80,
-    "silent": 60,
-}
+EXAMPLES = {"readers": 250, "arrays": 250, "stored": 30, "options": 25, "models": 25, "caches": 75, "estimators": 40}
+EXAMPLES |= {"silent": 30}
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}
 REGRESSIONS = [
@@ -40,6 +32,7 @@ def private_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REGRESSIONS)
 def test_regressions(case, tmp_path):
     succeeds(case, tmp_path / "case")

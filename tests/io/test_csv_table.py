@@ -55,16 +55,34 @@ def test_quotes_and_byte_order_mark(write):
     assert table_of(path).columns == ("id", "f")
 
 
+@pytest.mark.parametrize("block", [8, 16, 1 << 20])
+def test_line_breaks_in_quotes(write, monkeypatch, block):
+    monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
+    path = write("t.csv", b'id,f\n"a\n\nb",1\n5" pipe,2\n6" pipe,3\n"c ""d""\ne",4\n')
+    found = [(place, texts[0]) for place, texts, _ in rows_of(table_of(path), [0], [1])]
+    assert found == [(2, "a  b"), (5, '5" pipe'), (6, '6" pipe'), (7, 'c "d" e')]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("title", ["Customers 2024\n", "Customers 2024,,\n,,\n"])
+def test_titles_above_the_header(write, encoding, title):
+    path = write("t.csv", (title + "id,f,g\na,1,2\nb,2,3\n").encode(encoding))
+    with pytest.warns(GraphNote, match=r"\('Customers 2024'\) (is|are) read as a title and left out"):
+        table = table_of(path)
+    assert table.columns == ("id", "f", "g")
+    assert [texts[0] for _, texts, _ in rows_of(table, [0], [1])] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"id,f\na,1\nb\n", r"t.csv line 3 has 1 column where line 1 has 2 \('b'\); correct the line"),
         (b"id,f\na,1\nb,2,3\n", "line 3 has 3 columns where line 1 has 2"),
         (b'id,f\n\n\na,1\n"b,2\nc,3\n', "line 5 opens a quote and does not close it"),
-        (b'id,f\na,1\n"b\nc",2\n', "line 3 opens a quote and does not close it"),
+        (b'id,f\n"a\nb",1\nc\n', "line 4 has 1 column where line 1 has 2"),
         (b"id,f\n\xc3\xa9,1\nb\xe9,2\n", r"line 3, byte 2 \(0xe9\) is not UTF-8 while line 2 is; save the whole file"),
         (b"id,f\na,1\nb\x81,2\n", r"line 3, byte 2 \(0x81\) is not UTF-8; save the file as UTF-8"),
-        ("id,f\na,1\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        ("id,f\na,1\n".encode("utf-16")[:-1], "is no complete UTF-16 text"),
         (b"id,f\na,1\nb\0,2\n", "line 3 holds a NUL byte"),
         (b"id,id\na,1\n", "line 1 names column 'id' twice"),
         (b"\n\n", "holds only empty lines and comments"),

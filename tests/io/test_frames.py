@@ -5,10 +5,11 @@ import datetime
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from mtgcn.errors import InputError
-from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
+from mtgcn.io.frames import is_frame, is_mixed, split_target, table_of_frame, without_column
 
 COLUMNS = {
     "size": [1.5, None, 3.0],
@@ -20,7 +21,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize(
-    "frame", [pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pd.DataFrame(COLUMNS).convert_dtypes()]
+    "frame", [pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pd.DataFrame(COLUMNS).convert_dtypes(), pa.table(COLUMNS)]
 )
 def test_frames(frame):
     assert is_frame(frame)
@@ -59,7 +60,7 @@ def test_object_columns():
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "names column 'a' twice"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "unique column names, got: - 'a' 2 times"),
         (pl.DataFrame({"a": [[1], [2]]}), "column 'a' is of type large_list"),
         (pd.DataFrame({"a": [1.0, np.inf]}), "row 2, column 'a' is 'inf'; give a finite number"),
     ],
@@ -67,3 +68,18 @@ def test_object_columns():
 def test_bad_frames(frame, message):
     with pytest.raises(InputError, match=message):
         table_of_frame(frame)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_split_target(kind):
+    frame, target = split_target(kind({"size": [1, 2, 3], "colour": ["a", None, "b"]}), "colour")
+    assert table_of_frame(frame).names == ("size",)
+    assert target.tolist() == ["a", None, "b"]
+    assert without_column(frame, "colour") is frame
+    with pytest.raises(InputError, match="unknown column 'size2'; did you mean 'size'"):
+        split_target(frame, "size2")
+
+
+def test_target_of_an_array():
+    with pytest.raises(InputError, match="names a column of a data frame, and X is a ndarray; give y"):
+        split_target(np.ones((2, 2)), "y")

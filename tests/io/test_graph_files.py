@@ -1,7 +1,10 @@
-"""GraphML, GML, .npz and .pt."""
+"""GraphML, GML, node-link JSON, .npz, .mat, .mtx and .pt."""
 
+import gzip
 import io
+import json
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -11,11 +14,12 @@ from collections import OrderedDict
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 import torch
 
-from mtgcn import read_graph
-from mtgcn.errors import InputError
+from mtgcn import memory, read_graph
+from mtgcn.errors import GraphNote, InputError
 from mtgcn.io.graph_files import read_graph_file
 from mtgcn.io.options import TableOptions
 
@@ -90,6 +94,52 @@ def test_label_table(write, save, data):
         read_graph(save(data), labels=labels)
 
 
+def test_columns_of_the_label_table(write, village_file):
+    labels = write("labels.csv", "name,age,team\nada,36,x\ndan,34,y\n")
+    graph = read_graph(village_file, labels=labels, columns={"label": "team", "id": "name"})
+    assert (graph.labels.tolist(), graph.class_names) == ([0, -1, -1, 1], ("x", "y"))
+    with pytest.raises(InputError, match="has the columns age, team and none is named label; give --column label=NAME"):
+        read_graph(village_file, labels=labels, columns={"id": "name"})
+    with pytest.raises(InputError, match="unknown role or kind of column 'id'"):
+        read_graph(village_file, columns={"id": "name"})
+
+
+@pytest.mark.parametrize("edges", ["links", "edges"])
+def test_node_link(village, tmp_path, edges):
+    path = tmp_path / "g.json"
+    path.write_text(json.dumps(nx.node_link_data(village, edges=edges)))
+    arrays = read_file(path)
+    assert arrays.node_ids.tolist() == ["ada", "bob", "eve", "dan"]
+    assert (arrays.sources.tolist(), arrays.targets.tolist(), arrays.weights.tolist()) == ([0, 1], [1, 2], [2, 1])
+    assert (arrays.feature_names, arrays.labels.tolist()) == (("age", "height"), [0, 1, -1, 0])
+    assert read_file(path, label="town").class_names == ("Oslo", "Paris", "Rome")
+
+
+def test_node_link_without_ids(write):
+    """As drawing libraries write it: edges name nodes by position."""
+    arrays = read_file(
+        write("g.json", '{"nodes": [{"class": "x"}, {"class": "y"}], "links": [{"source": 0, "target": 1}]}')
+    )
+    assert (arrays.node_ids.tolist(), arrays.sources.tolist(), arrays.class_names) == ([0, 1], [0], ("x", "y"))
+
+
+def test_gzip_of_graph_files(village, tmp_path, data):
+    for name, write in (
+        ("g.graphml", nx.write_graphml),
+        ("g.gml", nx.write_gml),
+        ("g.json", lambda graph, path: path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")))),
+        ("g.npz", lambda _, path: np.savez(path, **FORMS["adj"])),
+        ("g.mat", lambda _, path: scipy.io.savemat(path, {"A": CSR}, do_compression=True)),
+        ("g.mtx", lambda _, path: scipy.io.mmwrite(path, CSR)),
+        ("g.pt", lambda _, path: torch.save(data, path)),
+    ):
+        write(village, tmp_path / name)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+        plain, packed = read_file(tmp_path / name), read_file(tmp_path / f"{name}.gz")
+        assert np.array_equal(plain.node_ids, packed.node_ids)
+        assert np.array_equal(plain.sources, packed.sources)
+
+
 def test_long_attribute_takes_linear_time(write):
     """In pieces of 64 KiB it took 100 s."""
     text = '<graphml><graph edgedefault="undirected"><node id="b"/><node id="{}"/></graph></graphml>'
@@ -99,6 +149,7 @@ def test_long_attribute_takes_linear_time(write):
     assert time.perf_counter() - started < 20
 
 
+MATRIX = b"%%%%MatrixMarket matrix coordinate %s general\n"
 BOMB = """<?xml version="1.0"?>
 <!DOCTYPE graphml [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;">]>
 <graphml><graph edgedefault="undirected"><node id="&c;"/></graph></graphml>"""
@@ -119,7 +170,18 @@ BOMB = """<?xml version="1.0"?>
         ("g.gml", b'graph [ \n node [ id 1 label "\xe9" ] ]', "g.gml line 2: byte 0xe9 is not UTF-8"),
         ("g.gml", b"graph [ ]", "g.gml has no nodes"),
         ("g.gml", b"", "g.gml is empty"),
-        ("g.dot", b"graph {}", "unknown suffix '.dot'; give .graphml, .xml, .gml, .npz, .pt, .pth, or a table"),
+        ("g.gml.gz", gzip.compress(b"", mtime=0), "g.gml.gz is empty"),
+        ("g.json", b'{"0": [1, 2]}', "holds no nodes with links or edges; give tables in JSON as --nodes or --edges"),
+        ("g.json", b'{"nodes": [{"id": 0}], "links": [{"source": 0}]}', "cannot be read as node-link JSON"),
+        ("g.mat", b"no file of MATLAB", "cannot be read as MATLAB .*; save it again with -v7"),
+        ("g.mtx", b"1 2\n", "cannot be read as MatrixMarket"),
+        ("g.mtx", MATRIX % b"real" + b"3 3 9000000000\n1 2 3\n", "1 entries, and its header tells 9000000000"),
+        ("g.mtx", MATRIX % b"real" + b"2 3 1\n1 3 1\n", r"adjacency of shape \(2, 3\); give a square"),
+        ("g.mtx", MATRIX % b"real" + b"2 2 1\n1 3 1\n", "cannot be read as MatrixMarket"),
+        ("g.mtx", MATRIX % b"complex" + b"2 2 1\n1 2 1 1\n", "is a complex matrix in coordinate form; write a sparse"),
+        ("g.mtx", MATRIX.replace(b"coordinate", b"array") % b"real" + b"1 1\n5\n", "a real matrix in array form"),
+        ("g.mtx", MATRIX % b"pattern" + b"9000000000000 9000000000000 1\n1 2\n", "of memory are free"),
+        ("g.dot", b"graph {}", "unknown suffix '.dot'; give .graphml, .xml, .gml, .json, .npz, .mat, .mtx, .pt"),
     ],
 )
 def test_invalid_files(write, name, content, message):
@@ -146,7 +208,7 @@ def test_invalid_attributes(village, tmp_path, change, message):
 
 
 def test_size_limit(write, monkeypatch):
-    monkeypatch.setattr("mtgcn.io.graph_files.MAX_BYTES", 10)
+    monkeypatch.setattr("mtgcn.io.archives.MAX_BYTES", 10)
     with pytest.raises(InputError, match="write the graph as an edge list in Parquet"):
         read_file(write("g.gml", "graph [ node [ id 1 ] ]"))
 
@@ -179,6 +241,125 @@ def test_npz_formats(tmp_path, form):
     assert (dense.tolist(), arrays.node_ids.tolist()) == (TRIANGLE.tolist(), [0, 1, 2])
 
 
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"edges": [[0, 1], [0, 2], [1, 2]], "node_features": np.eye(3), "node_labels": [0, 1, 1]},
+        {"edges": [[0, 0, 1], [1, 2, 2]], "x": np.eye(3), "y": [0, 1, 1], "train_masks": np.array([object()])},
+        {
+            "adj_matrix": sp.csr_matrix(np.triu(np.ones((3, 3)), 1)),
+            "node_attr": sp.csc_matrix(np.eye(3)),
+            "y": [0, 1, 1],
+        },
+        {"edge_index": [[0, 0, 1], [1, 2, 2]], "features": np.eye(3), "label": [[1, 0], [0, 1], [0, 1]]},
+    ],
+)
+def test_npz_names(tmp_path, arrays):
+    np.savez(tmp_path / "g.npz", **arrays)
+    found = read_file(tmp_path / "g.npz")
+    assert (found.sources.tolist(), found.targets.tolist()) == ([0, 0, 1], [1, 2, 2])
+    assert np.array_equal(sp.csr_array(found.features).toarray(), np.eye(3))
+    assert (found.labels.tolist(), found.class_names) == ([0, 1, 1], ("0", "1"))
+
+
+MATLAB = {
+    "network": CSR.astype(np.float64),
+    "group": sp.csc_array([[1.0, 0], [0, 1], [0, 0]]),
+    "attrb": np.eye(3),
+    "other": {"a": np.ones(2)},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels", "names"),
+    [
+        ({}, [0, 1, -1], ("0", "1")),
+        ({"group": None, "gnd": np.array([[2], [1], [2]])}, [1, 0, 1], ("1", "2")),
+        ({"group": None, "y": np.array([2, 1, 2])}, [1, 0, 1], ("1", "2")),  # a row, since MATLAB has no single axis
+        ({"group": None, "labels": np.array(["cat", "dog", "cat"])}, [0, 1, 0], ("cat", "dog")),
+        ({"group": None, "label": np.array(["cat", "hérisson", "cat"], dtype=object)}, [0, 1, 0], ("cat", "hérisson")),
+        ({"group": None}, None, ()),
+    ],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_mat(tmp_path, changes, labels, names, packed):
+    variables = {name: part for name, part in (MATLAB | changes).items() if part is not None}
+    scipy.io.savemat(tmp_path / "g.mat", variables, do_compression=packed)
+    arrays = read_file(tmp_path / "g.mat")
+    dense = sp.coo_array((arrays.weights, (arrays.sources, arrays.targets)), shape=(3, 3)).toarray()
+    assert (dense.tolist(), arrays.node_ids.tolist()) == (TRIANGLE.tolist(), [0, 1, 2])
+    assert (None if arrays.labels is None else arrays.labels.tolist(), arrays.class_names) == (labels, names)
+    assert arrays.features.tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"group": np.array([[1, 1], [0, 1], [1, 0]])}, r"group of shape \(3, 2\) has several classes for 1 nodes"),
+        ({"network": None}, "holds no matrix of edges; name it adjacency, adj_matrix, adj, network, A or W"),
+        ({"network": np.ones((2, 3))}, r"network of shape \(2, 3\); give a square matrix"),
+        ({"network": np.array([{"a": 1}], dtype=object)}, "holds no matrix of edges"),
+        ({"network": CSR * 1j}, "holds no matrix of edges"),
+        ({"attrb": np.array(["a", "b", "c"])}, "features is of type <U1"),
+        ({"attrb": np.eye(4)}, r"features of shape \(4, 4\) for 3 nodes"),
+    ],
+)
+def test_invalid_mat(tmp_path, variables, message):
+    given = {name: part for name, part in (MATLAB | variables).items() if part is not None}
+    scipy.io.savemat(tmp_path / "g.mat", given)
+    with pytest.raises(InputError, match=message):
+        read_graph(tmp_path / "g.mat")
+
+
+def test_big_endian_mat(write):
+    """As some machines wrote it: a variable A of 2 x 2 small integers."""
+    flags, sizes, name = (
+        struct.pack(">4I", 6, 8, 6, 0),
+        struct.pack(">2I2i", 5, 8, 2, 2),
+        struct.pack(">2H4s", 1, 1, b"A"),
+    )
+    variable = flags + sizes + name + struct.pack(">2H4B", 4, 2, 0, 3, 3, 0)
+    header = b"MATLAB 5.0".ljust(124) + b"\x01\0MI"
+    arrays = read_file(write("g.mat", header + struct.pack(">2I", 14, len(variable)) + variable))
+    assert (arrays.sources.tolist(), arrays.targets.tolist(), arrays.weights.tolist()) == ([0, 1], [1, 0], [3, 3])
+
+
+def test_newer_mat(write):
+    """Version 7.3 is HDF5."""
+    header = b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\x02IM" + b"\x89HDF\r\n" * 100
+    with pytest.raises(InputError, match=r"cannot be read as MATLAB .not of version 5 to 7.; save it again with -v7"):
+        read_file(write("g.mat", header))
+
+
+def test_mat_bomb(tmp_path, monkeypatch):
+    scipy.io.savemat(tmp_path / "g.mat", {"A": np.zeros((2000, 2000))}, do_compression=True)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 10_000_000)
+    with pytest.raises(InputError, match=r"g.mat, unpacked so far, takes about \d+ MiB and 10 MiB of memory are free"):
+        read_file(tmp_path / "g.mat")
+
+
+@pytest.mark.parametrize("field", [None, "pattern"])
+@pytest.mark.parametrize("symmetry", ["symmetric", "general"])
+def test_mtx(tmp_path, field, symmetry):
+    path = tmp_path / "g.mtx"
+    scipy.io.mmwrite(path, CSR.astype(float), comment="written by scipy", field=field, symmetry=symmetry)
+    labels = tmp_path / "labels.txt"
+    labels.write_text("1 x\n3 y\n")
+    graph = read_graph(path, labels=labels)
+    assert np.array_equal(graph.adjacency.toarray(), TRIANGLE if field is None else TRIANGLE > 0)
+    assert (graph.node_ids.tolist(), graph.labels.tolist()) == ([1, 2, 3], [0, -1, 1])
+    labels.write_text("0 x\n2 y\n")
+    with pytest.warns(GraphNote, match=r"g.mtx: nodes are numbered from 0, as in .*labels.txt"):
+        graph = read_graph(path, labels=labels)
+    assert (graph.node_ids.tolist(), graph.labels.tolist()) == ([0, 1, 2], [0, -1, 1])
+    labels.write_text("0 x\n3 y\n")
+    with (
+        pytest.warns(GraphNote, match="numbered from 0"),
+        pytest.raises(InputError, match=r"node '3' is not in the graph .first id '0'."),
+    ):
+        read_graph(path, labels=labels)
+
+
 def test_npz_node_arrays(tmp_path):
     path = tmp_path / "g.npz"
     features = sp.csr_array([[1.0, 0], [0, 2], [0, 0]])
@@ -207,7 +388,10 @@ EDGE = {"edge_index": [[0], [1]]}
         ({"edge_index": [0, 1]}, r"edge_index of shape \(2,\)"),
         ({**EDGE, "edge_weight": [1.0, 2.0]}, r"weights of shape \(2,\) for 1 edges"),
         ({**EDGE, "x": [["a"], ["b"]]}, "features is of type <U1"),
-        ({**EDGE, "y": [[0, 1], [1, 0]]}, "one label per node"),
+        (
+            {**EDGE, "y": [[0, 1], [1, 1]]},
+            r"y of shape \(2, 2\) has several classes for 1 nodes; give one label per node",
+        ),
         ({**EDGE, "y": [0, 5], "class_names": ["a", "b"]}, "2 class_names and the labels 0, 5"),
         ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
         ({"adjacency": np.array("x")}, "adjacency is of type <U1"),
@@ -248,7 +432,7 @@ def test_damaged_npz(tmp_path):
         np.save(file, np.ones(3))
     with pytest.raises(InputError, match="holds one array and no names"):
         read_file(path)
-    with pytest.raises(InputError, match="attributes are chosen in GraphML and GML"):
+    with pytest.raises(InputError, match="attributes are chosen in GraphML, GML and JSON"):
         read_file(path, label="y")
 
 

@@ -1,11 +1,15 @@
-"""`read_graph`: edge lists, node tables and label tables in CSV and Parquet, and invalid ones."""
+"""`read_graph`: edge lists, node tables and label tables as text and in Parquet, and invalid ones."""
 
+import gzip
+import logging
 import warnings
 from datetime import datetime
 
+import networkx as nx
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -50,6 +54,118 @@ def test_edge_lists(write, text):
     assert pairs(arrays) == EDGES
     assert arrays.node_ids.tolist() == ["a", "b", "c"]
     assert arrays.weights is None
+
+
+DELIMITERS = {"spaces": " ", "tabs": "\t", "commas": ",", "semicolons": ";"}
+
+
+@pytest.mark.parametrize("suffix", [".edgelist", ".txt", ".csv", ".tsv", ".csv.gz"])
+@pytest.mark.parametrize("header", ["with", "no"])
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+def test_downloaded_tables(write, caplog, suffix, header, delimiter):
+    """Any delimiter and suffix; one line says what was recognised."""
+
+    def table(name, *rows):
+        text = "".join(DELIMITERS[delimiter].join(row) + "\n" for row in rows[header == "no" :])
+        return write(name, gzip.compress(text.encode()) if suffix.endswith("gz") else text)
+
+    edges = table(f"edges{suffix}", ("source", "target"), ("12", "7"), ("7", "3"), ("3", "12"))
+    labels = table(f"labels{suffix}", ("node", "label"), ("12", "0"), ("3", "1"))
+    with caplog.at_level(logging.INFO, "mtgcn"):
+        arrays = read(edges, labels=labels)
+    assert (pairs(arrays), arrays.labels.tolist()) == ([(12, 7), (7, 3), (3, 12)], [1, -1, 0])
+    assert caplog.messages == [
+        f"edges{suffix}: edge list, separated by {delimiter}, {header} header; 3 edges",
+        f"labels{suffix}: label table, separated by {delimiter}, {header} header; 2 labels",
+    ]
+
+
+def test_recognised_lines_have_thousands(write, write_parquet, caplog):
+    with caplog.at_level(logging.INFO, "mtgcn"):
+        read(write("e.csv", "1,2\n" * 13_599), write_parquet("n.parquet", id=[1, 2]), write("l.csv", "1,a\n2,b\n"))
+    assert caplog.messages[:2] == [
+        "n.parquet: node table, Parquet; 2 nodes",
+        "e.csv: edge list, separated by commas, no header; 13 599 edges",
+    ]
+
+
+@pytest.mark.parametrize(
+    "comments",
+    [
+        "# Undirected graph: soc.txt\n# Nodes: 3 Edges: 3\n# FromNodeId\tToNodeId\n",
+        "% sym unweighted\n%\n% 3 3 3\n",
+        "#Nodes: 3 Edges: 3\n#made by hand\n",
+        "%%MatrixMarket matrix coordinate pattern general\n% comment\n9 9 3\n",
+        "\n#\n\n",
+    ],
+)
+def test_comments_above_edges(write, comments):
+    arrays = read(write("edges.txt", f"{comments}1\t2\n2\t7\n7\t1\n"))
+    assert pairs(arrays) == [(1, 2), (2, 7), (7, 1)]
+
+
+def test_ids_with_number_signs(write):
+    assert pairs(read(write("tags.txt", "#rust #python\n#go #rust\n"))) == [("#rust", "#python"), ("#go", "#rust")]
+    assert pairs(read(write("tags.txt", "#5 x\ny #5\n"))) == [("#5", "x"), ("y", "#5")]
+
+
+@pytest.mark.parametrize("delimiter", [" ", ",", "\t"])
+def test_edge_lists_of_networkx(tmp_path, delimiter):
+    graph = nx.Graph([("a", "b"), ("b", "c")])
+    nx.write_edgelist(graph, tmp_path / "g.edgelist", delimiter=delimiter)
+    arrays = read(tmp_path / "g.edgelist")
+    assert (pairs(arrays), arrays.weights) == ([("a", "b"), ("b", "c")], None)
+    nx.set_edge_attributes(graph, {("a", "b"): {"kind": "x, y", "weight": 0.5}, ("b", "c"): {"weight": 2}})
+    nx.write_edgelist(graph, tmp_path / "g.edgelist", delimiter=delimiter)
+    assert read(tmp_path / "g.edgelist").weights.tolist() == [0.5, 2]
+    nx.write_weighted_edgelist(graph, tmp_path / "g.edgelist", delimiter=delimiter)
+    assert read(tmp_path / "g.edgelist").weights.tolist() == [0.5, 2]
+
+
+def test_matrix_market_as_edges(write, tmp_path):
+    """Beside a node table; ids are those in the file, from 1."""
+    scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(([2.5], ([0], [2])), shape=(3, 3)))
+    arrays = read(tmp_path / "g.mtx", write("nodes.csv", "id,f\n1,0.5\n2,1\n3,4\n"))
+    assert (pairs(arrays), arrays.weights.tolist()) == ([(1, 3)], [2.5])
+    scipy.io.mmwrite(tmp_path / "g.mtx", np.ones((3, 3)))
+    with pytest.raises(InputError, match="holds a dense matrix and no list of edges; give it as --graph"):
+        read(tmp_path / "g.mtx")
+
+
+@pytest.mark.parametrize("role", ["edges", "nodes", "labels"])
+def test_graph_file_as_table(write, role):
+    with pytest.raises(InputError, match=r"g.npz is a whole graph, by its suffix; give it as --graph"):
+        read(**{"edges": write("edges.csv", "a,b\n")} | {role: write("g.npz", "x")})
+
+
+USERS = "id,days,mature,new_id\n77,2,True,2\n12,1,True,0\n30,1,False,1\n"
+
+
+def test_ids_in_another_column(write):
+    edges, users = write("edges.csv", "from,to\n0,2\n2,1\n"), write("users.csv", USERS)
+    with pytest.raises(
+        InputError,
+        match=r"line 2: node '0' is not in .*; column 'new_id' of users.csv has the ids: give --column id=new_id$",
+    ):
+        read(edges, users)
+    assert pairs(read(edges, users, id="new_id")) == [(0, 2), (2, 1)]
+    nodes = write("nodes.json", '{"0": [1], "1": [0], "2": [1, 0]}')
+    for files in ({"edges": edges}, {"edges": edges, "nodes": nodes}):
+        with pytest.raises(InputError, match=r"node '77' is not in .*; column 'new_id' of users.csv has the ids"):
+            read(**files, labels=users, label="mature")
+        assert read(**files, labels=users, label="mature", id="new_id").labels.tolist() == [1, 0, 1]
+    with pytest.raises(InputError, match="add it there, or use --unknown-nodes drop"):
+        read(write("edges.csv", "from,to\n0,5\n"), users)
+
+
+def test_positions_of_columns(write):
+    labels = write("labels.txt", "x 1 cat\ny 2 dog\n")
+    with pytest.raises(InputError, match="or give their places: --column 'id=column 1' --column 'label=column 2'"):
+        read(write("edges.csv", "1,2\n"), labels=labels)
+    assert read(write("edges.csv", "1,2\n"), labels=labels, id="column 2", label="column 3").class_names == (
+        "cat",
+        "dog",
+    )
 
 
 @pytest.mark.parametrize("text", ["u,v,weight\n1,2,0.5\n7,1,2\n", "1,2,0.5\n7,1,2\n", "weight,u,v\n0.5,1,2\n2,7,1\n"])
@@ -128,7 +244,7 @@ def test_labels_of_two_tables(write):
     nodes = write("nodes.csv", "key,kind\na,x\nb,\nc,\n")
     labels = write("labels.csv", "id,label\nb,y\na,x\n")
     with pytest.warns(
-        GraphNote, match="nodes.csv: column 'key' is read as the id, by position; --column id=NAME names"
+        GraphNote, match="nodes.csv: column 'key' is read as the id, by its name, .*; --column id=NAME names another"
     ):
         arrays = read(write("edges.csv", "a,b\n"), nodes, labels, label="kind")
     assert arrays.labels.tolist() == [0, 1, -1]
@@ -237,7 +353,7 @@ def assert_fault(write, contents, message, **choices):
         ("labels", "id,label\n", "labels.csv holds a header and no label"),
         ("labels", "p,q,r\na,b,c\n", "has 3 columns and none is named label"),
         ("labels", "id,label\na,x\n,y\n", "labels.csv line 3, column 'id' is empty"),
-        ("labels", b"\xff\xfea\0", "is UTF-16"),
+        ("labels", b"\xff\xfea", "is no complete UTF-16 text"),
     ],
 )
 def test_faults(write, role, text, message):

@@ -4,39 +4,50 @@ import pytest
 from mtgcn.linalg import layout_2d as layout
 from mtgcn.linalg.layout_2d import layout_2d, nearest_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def groups():
-    """Six groups of fifty rows in twelve dimensions."""
+    """Six groups of fifty rows in twelve dimensions, the group of each row, and its place."""
     random = np.random.default_rng(0)
     centres = 6 * random.normal(size=(6, 12))
-    return np.repeat(centres, 50, axis=0) + random.normal(size=(300, 12)), np.repeat(np.arange(6), 50)
+    rows = np.repeat(centres, 50, axis=0) + random.normal(size=(300, 12))
+    return rows, np.repeat(np.arange(6), 50), layout_2d(rows)
 
 
 def test_neighbours_stay_neighbours(groups):
-    rows, group = groups
-    near, placed = nearest_rows(rows.astype(np.float32), 15), nearest_rows(layout_2d(rows).astype(np.float32), 5)
+    rows, group, places = groups
+    near, placed = nearest_rows(rows.astype(np.float32), 15), nearest_rows(places.astype(np.float32), 5)
     assert np.mean(group[placed] == group[:, None]) > 0.99
     kept = np.mean([np.isin(found, true).mean() for found, true in zip(placed, near, strict=True)])
     assert kept > 0.6  # by chance it would be 15 of 299
 
 
+def test_rows_beyond_the_sample_are_placed_in_their_group(groups, monkeypatch):
+    rows, group, _ = groups
+    monkeypatch.setattr(layout, "MAX_ROWS", 120)
+    places = layout_2d(rows)
+    assert places.shape == (300, 2)
+    assert len(np.unique(places, axis=0)) == 300
+    assert np.mean(group[nearest_rows(places.astype(np.float32), 5)] == group[:, None]) > 0.99
+
+
 def test_coordinates_fill_the_unit_square(groups):
-    places = layout_2d(groups[0])
+    places = groups[2]
     np.testing.assert_allclose(places.min(axis=0), [0, 0], atol=1e-9)
     assert places[:, 0].max() == pytest.approx(1)
     assert 0.2 < places[:, 1].max() <= 1
 
 
 def test_layout_depends_on_the_seed(groups):
-    rows = groups[0]
-    np.testing.assert_array_equal(layout_2d(rows), layout_2d(rows))
-    assert not np.array_equal(layout_2d(rows), layout_2d(rows, seed=1))
+    rows, _, places = groups
+    np.testing.assert_array_equal(layout_2d(rows), places)
+    assert not np.array_equal(layout_2d(rows, seed=1), places)
 
 
-def test_layout_is_scale_invariant():
-    rows = np.random.default_rng(0).normal(size=(60, 3))
-    places = layout_2d(rows)
+def test_layout_is_scale_invariant(groups):
+    rows, _, places = groups
     for unit in (2.0**-20, 2.0**20):  # exact factors
         np.testing.assert_array_equal(layout_2d(rows * unit), places)
 
@@ -81,7 +92,7 @@ def test_nearest_rows_exclude_the_row_itself():
         np.full((50, 2), np.nan),
         np.array([[np.inf, -np.inf, 1.0]] * 8),
         np.ones((1, 1)),
-        np.repeat(np.eye(3), 200, axis=0),
+        np.repeat(np.eye(3), 60, axis=0),
         np.zeros((10, 0)),
         np.full((40, 3), 1e30) + np.arange(40)[:, None],
         np.vstack([np.zeros((30, 2)), [[1e12, 0]]]),

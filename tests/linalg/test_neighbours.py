@@ -1,6 +1,10 @@
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from threadpoolctl import threadpool_limits
 
 from mtgcn.errors import InputError
@@ -46,13 +50,39 @@ def test_nearest_by_hand():
     assert nearest([[0.0], [10.0]], [[0.0]], k=1).tolist() == [[0]]  # a known row is its own neighbour
 
 
+@pytest.mark.parametrize("metric", neighbours.BY_PRODUCTS)
+@pytest.mark.parametrize("rows", [60, 700])
+def test_search_by_products_is_exact(monkeypatch, metric, rows):
+    points = np.random.default_rng(0).standard_normal((rows, 4))
+    points += 1000 * (metric == "euclidean")  # rounding of products would decide
+    points[7] = points[3]
+    expected = neighbour_graph(points, 5, metric)
+    monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
+    monkeypatch.setattr(neighbours, "BLOCK_NUMBERS", 2**17)  # several blocks
+    done = []
+    found = neighbour_graph(points, 5, metric, progress=lambda *numbers: done.append(numbers))
+    assert (found != expected).nnz == 0
+    assert done[-1] == (rows, rows)
+    assert found[3, 7] == 1
+
+
+def test_search_by_products_among_equal_rows(monkeypatch):
+    monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
+    edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
+    assert np.trace(edges) == 0
+    assert (edges.sum(axis=1) >= 4).all()
+    assert edges[:300, 300:].sum() == 0
+
+
 @pytest.fixture
 def always_approximate(monkeypatch):
     monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
+    monkeypatch.setattr(neighbours, "EXACT_WORK", 0)
 
 
 def test_search_is_exact_up_to_the_limit(monkeypatch):
     monkeypatch.setattr(neighbours, "EXACT_ROWS", 3)
+    monkeypatch.setattr(neighbours, "EXACT_WORK", 0)
     monkeypatch.setattr(neighbours, "_approximate_neighbours", lambda table, k, *_: np.full((len(table), k), -1))
     assert neighbour_graph([[0.0], [1.0], [5.0]], k=2).nnz == 6
     assert neighbour_graph([[0.0], [1.0], [5.0], [6.0]], k=2).nnz == 0
@@ -65,7 +95,21 @@ def test_missing_neighbours_give_fewer_edges(always_approximate, monkeypatch):
     assert np.array_equal(neighbour_graph(np.zeros((4, 1)), k=2).toarray(), path)
 
 
-@pytest.mark.slow
+def test_approximate_search(always_approximate, monkeypatch):
+    found = np.array([[0, 1], [1, 0], [3, 0], [3, 2]])  # a duplicate displaced row 2 among its own neighbours
+
+    def search(table, **settings):
+        assert settings == {"metric": "euclidean", "n_neighbors": 2, "random_state": 3}
+        torch.set_num_threads(2)  # as numba does
+        return SimpleNamespace(neighbor_graph=(found, None))
+
+    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=search))
+    pairs = np.kron(np.eye(2), [[0, 1], [1, 0]])
+    assert np.array_equal(neighbour_graph(np.zeros((4, 1)), k=1, seed=3).toarray(), pairs)
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.long  # numba compiles for a minute
 @pytest.mark.parametrize("sparse", [False, True])
 def test_approximate_search_is_accurate_and_reproducible(always_approximate, sparse):
     points = np.random.default_rng(1).standard_normal((1500, 8)).astype(np.float32)
@@ -77,9 +121,10 @@ def test_approximate_search_is_accurate_and_reproducible(always_approximate, spa
     assert (found != found.T).nnz == 0
     assert found.diagonal().sum() == 0
     assert (found != neighbour_graph(table, k=8, seed=3)).nnz == 0
+    assert torch.get_num_threads() == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_approximate_search_among_equal_rows(always_approximate):
     edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
     assert np.array_equal(edges, edges.T)

@@ -9,20 +9,6 @@ import torch
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg import normalisation
-from mtgcn.linalg.normalisation import (
-    device_adjacency,
-    device_features,
-    graph_operators,
-    neighbour_sums,
-    normalized,
-    normalized_adjacency,
-    resident_operators,
-    row_sums,
-    scaled_features,
-    scaled_laplacian,
-    scaled_on_device,
-    without_self_loops,
-)
 
 CPU = torch.device("cpu")
 
@@ -38,9 +24,9 @@ def test_normalized_adjacency_by_hand():
         [0, 0.5 / np.sqrt(7.5), 1 / 1.5, 0],
         [0, 0, 0, 1],
     ]
-    np.testing.assert_allclose(normalized_adjacency(graph).toarray(), expected, rtol=1e-6)
+    np.testing.assert_allclose(normalisation.normalized_adjacency(graph).toarray(), expected, rtol=1e-6)
     assert graph.adjacency.toarray().tolist() == given
-    other = normalized_adjacency(Graph([[0, 3], [3, 0]])).toarray()  # another graph, another result
+    other = normalisation.normalized_adjacency(Graph([[0, 3], [3, 0]])).toarray()  # another graph, another result
     assert other.tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
@@ -56,14 +42,16 @@ def test_normalized_adjacency_by_hand():
 def test_feature_scaling_by_hand(sparse, scaling, expected):
     features = np.array([[3, 4], [0, 0], [0, 2]], dtype=float)
     graph = Graph(np.zeros((3, 3)), features=sp.csr_array(features) if sparse else features)
-    scaled = scaled_features(graph, scaling)
+    scaled = normalisation.scaled_features(graph, scaling)
     np.testing.assert_allclose(scaled.toarray() if sparse else scaled, expected, rtol=1e-6)
     assert np.array_equal(graph.features.toarray() if sparse else graph.features, features)
     if not sparse:
-        np.testing.assert_allclose(scaled_on_device(device_features(graph, CPU), scaling), expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            normalisation.scaled_on_device(normalisation.device_features(graph, CPU), scaling), expected, rtol=1e-6
+        )
 
 
-@pytest.mark.parametrize("make", [scaled_features, partial(graph_operators, device=CPU)])
+@pytest.mark.parametrize("make", [normalisation.scaled_features, partial(normalisation.graph_operators, device=CPU)])
 def test_features_are_required(make):
     with pytest.raises(InputError, match="needs node features"):
         make(Graph([[0, 1], [1, 0]]), scaling="sum")
@@ -72,7 +60,7 @@ def test_features_are_required(make):
 @pytest.mark.parametrize("nodes", [3, 150])  # all eigenvalues, or the largest by Lanczos
 def test_scaled_laplacian_of_self_loops(nodes):
     loops = Graph(sp.eye_array(nodes, format="csr"))
-    np.testing.assert_array_equal(scaled_laplacian(loops).toarray(), -np.eye(nodes))  # 2 · 0 / λ - I
+    np.testing.assert_array_equal(normalisation.scaled_laplacian(loops).toarray(), -np.eye(nodes))  # 2 · 0 / λ - I
 
 
 def test_scaled_laplacian_without_convergence_uses_the_bound(monkeypatch):
@@ -82,7 +70,7 @@ def test_scaled_laplacian_without_convergence_uses_the_bound(monkeypatch):
     monkeypatch.setattr(normalisation, "eigsh", fail)
     path = Graph(sp.csr_array(np.eye(150, k=1) + np.eye(150, k=-1)))
     expected = normalisation.normalized_laplacian(path).toarray() - np.eye(150)  # 2 L / 2 - I
-    np.testing.assert_allclose(scaled_laplacian(path).toarray(), expected, atol=1e-6)
+    np.testing.assert_allclose(normalisation.scaled_laplacian(path).toarray(), expected, atol=1e-6)
 
 
 # A device computes with tensors; here the device is the CPU.
@@ -99,10 +87,10 @@ def graph(request, make_graph):
 
 
 def test_device_normalisation_matches(graph):
-    given = device_adjacency(graph, CPU)
+    given = normalisation.device_adjacency(graph, CPU)
     before = [array.clone() for array in given]
-    row_starts, columns, values = normalized(given)
-    expected = normalized_adjacency(graph)
+    row_starts, columns, values = normalisation.normalized(given)
+    expected = normalisation.normalized_adjacency(graph)
     np.testing.assert_array_equal(row_starts, expected.indptr)
     np.testing.assert_array_equal(columns, expected.indices)
     np.testing.assert_allclose(values, expected.data, rtol=3e-7)
@@ -112,26 +100,26 @@ def test_device_normalisation_matches(graph):
 @pytest.mark.parametrize("at_once", [1, 10, 10**6])
 def test_neighbour_sums_match_dense(graph, monkeypatch, at_once):
     monkeypatch.setattr(normalisation, "ENTRIES_AT_ONCE", at_once)
-    matrix = without_self_loops(device_adjacency(graph, CPU))
+    matrix = normalisation.without_self_loops(normalisation.device_adjacency(graph, CPU))
     dense = graph.adjacency.toarray().astype(np.float64)
     has_loops = dense.diagonal().any()
     np.fill_diagonal(dense, 0)
     values = np.random.default_rng(0).normal(size=(graph.num_nodes, 2))
-    found = neighbour_sums(matrix, torch.from_numpy(values), graph.adjacency.indptr)
+    found = normalisation.neighbour_sums(matrix, torch.from_numpy(values), graph.adjacency.indptr)
     np.testing.assert_allclose(found, dense @ values, rtol=1e-12, atol=1e-12)
-    assert (matrix is device_adjacency(graph, CPU)) == (not has_loops)
+    assert (matrix is normalisation.device_adjacency(graph, CPU)) == (not has_loops)
 
 
 def test_row_sums_start_at_the_first_row_and_wrap_around():
     starts = torch.tensor([5, 7, 7, 8], dtype=torch.int32)
     largest = 2**63 - 1
-    assert row_sums(torch.tensor([largest, 2, 3]), starts).tolist() == [-largest, 0, 3]
-    assert row_sums(torch.tensor([0.5, 2, 3], dtype=torch.float64), starts).tolist() == [2.5, 0, 3]
+    assert normalisation.row_sums(torch.tensor([largest, 2, 3]), starts).tolist() == [-largest, 0, 3]
+    assert normalisation.row_sums(torch.tensor([0.5, 2, 3], dtype=torch.float64), starts).tolist() == [2.5, 0, 3]
 
 
 def test_a_graph_is_moved_once(make_graph):
     graph = make_graph(sparse=False)
-    for move in (device_adjacency, device_features):
+    for move in (normalisation.device_adjacency, normalisation.device_features):
         assert move(graph, CPU) is move(graph.without_labels, CPU)
 
 
@@ -144,10 +132,10 @@ def test_input_chain_matches_dense(make_graph, sparse):
     graph = make_graph(sparse=sparse, weighted=True)
     x = numbers(12, 2)
     for scaling in ("sum", "length", "sum"):  # the third is cached
-        operators = graph_operators(graph, scaling, CPU)
+        operators = normalisation.graph_operators(graph, scaling, CPU)
         features = np.asarray(graph.features.toarray() if sparse else graph.features)
         size = features.sum(1) if scaling == "sum" else np.linalg.norm(features, axis=1)
-        smoothed = normalized_adjacency(graph).toarray() @ (features / size[:, None])
+        smoothed = normalisation.normalized_adjacency(graph).toarray() @ (features / size[:, None])
         result = x
         for one in operators.input_chain:
             result = one(result)
@@ -159,7 +147,11 @@ def test_input_chain_matches_dense(make_graph, sparse):
 def test_resident_operators_match(make_graph, sparse, scaling):
     # Computed as on a device; here the device is the CPU.
     graph = make_graph(sparse=sparse, weighted=True, unreached=True)
-    x, made, usual = numbers(12, 2), resident_operators(graph, scaling, CPU), graph_operators(graph, scaling, CPU)
+    x, made, usual = (
+        numbers(12, 2),
+        normalisation.resident_operators(graph, scaling, CPU),
+        normalisation.graph_operators(graph, scaling, CPU),
+    )
     assert usual.resident is None
     torch.testing.assert_close(made.feature_operator()(x), usual.feature_operator()(x))
     along = numbers(40, 3)

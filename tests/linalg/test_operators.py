@@ -6,23 +6,6 @@ import torch
 from mtgcn.graph import Graph
 from mtgcn.linalg import operators
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.operators import (
-    DenseOperator,
-    ResidentOperator,
-    SparseOperator,
-    all_finite,
-    blocks_of_entries,
-    blocks_of_rows,
-    chain,
-    csr_arrays,
-    each_block,
-    on_device,
-    on_host,
-    operator,
-    pieces_of_rows,
-    received_in_pieces,
-    sent_in_pieces,
-)
 
 CPU = torch.device("cpu")
 
@@ -54,14 +37,17 @@ SQUARE = sp.csr_array(MATRIX @ MATRIX.T)
 WEIGHTS = numbers(MATRIX.nnz, seed=3)
 REWEIGHTED = sp.csr_array((MATRIX.data * WEIGHTS.numpy(), MATRIX.indices, MATRIX.indptr), MATRIX.shape)
 KINDS = {
-    "sparse": (SparseOperator(MATRIX, CPU), MATRIX),
-    "empty": (SparseOperator(sp.csr_array((7, 9), dtype=np.float32), CPU), sp.csr_array((7, 9), dtype=np.float32)),
-    "symmetric": (SparseOperator(SQUARE, CPU, symmetric=True), SQUARE),
-    "dense": (DenseOperator(torch.from_numpy(MATRIX.toarray())), MATRIX),
-    "reweighted": (SparseOperator(MATRIX, CPU).with_weights(WEIGHTS), REWEIGHTED),
-    "resident": (ResidentOperator(csr_arrays(SQUARE, CPU)), SQUARE),
-    "chosen sparse": (operator(sparse_matrix(30, 20, 0.02), CPU), sparse_matrix(30, 20, 0.02)),
-    "chosen dense": (operator(sparse_matrix(30, 20, 0.9), CPU), sparse_matrix(30, 20, 0.9)),
+    "sparse": (operators.SparseOperator(MATRIX, CPU), MATRIX),
+    "empty": (
+        operators.SparseOperator(sp.csr_array((7, 9), dtype=np.float32), CPU),
+        sp.csr_array((7, 9), dtype=np.float32),
+    ),
+    "symmetric": (operators.SparseOperator(SQUARE, CPU, symmetric=True), SQUARE),
+    "dense": (operators.DenseOperator(torch.from_numpy(MATRIX.toarray())), MATRIX),
+    "reweighted": (operators.SparseOperator(MATRIX, CPU).with_weights(WEIGHTS), REWEIGHTED),
+    "resident": (operators.ResidentOperator(operators.csr_arrays(SQUARE, CPU)), SQUARE),
+    "chosen sparse": (operators.operator(sparse_matrix(30, 20, 0.02), CPU), sparse_matrix(30, 20, 0.02)),
+    "chosen dense": (operators.operator(sparse_matrix(30, 20, 0.9), CPU), sparse_matrix(30, 20, 0.9)),
 }
 
 
@@ -72,16 +58,16 @@ def test_products_and_gradients_match_dense(kind, trailing):
 
 
 def test_operator_is_sparse_or_dense_by_cost():
-    assert isinstance(KINDS["chosen sparse"][0], SparseOperator)
-    assert isinstance(KINDS["chosen dense"][0], DenseOperator)
+    assert isinstance(KINDS["chosen sparse"][0], operators.SparseOperator)
+    assert isinstance(KINDS["chosen dense"][0], operators.DenseOperator)
 
 
 def test_operands_need_not_be_contiguous():
     dense = torch.from_numpy(MATRIX.toarray())
     x = numbers(3, 9).T  # a transposed view
-    torch.testing.assert_close(SparseOperator(MATRIX, CPU)(x), dense @ x)
+    torch.testing.assert_close(operators.SparseOperator(MATRIX, CPU)(x), dense @ x)
     x = numbers(9, 3).requires_grad_()
-    SparseOperator(MATRIX, CPU)(x).sum().backward()  # an expanded gradient
+    operators.SparseOperator(MATRIX, CPU)(x).sum().backward()  # an expanded gradient
     torch.testing.assert_close(x.grad, dense.sum(0)[:, None].expand(9, 3))
 
 
@@ -100,11 +86,11 @@ def star(nodes):
 )
 def test_chain_takes_the_cheaper_order(right, length):
     left = star(40)
-    operators = chain(SparseOperator(left, CPU, symmetric=True), right, left @ right)
-    assert len(operators) == length
+    found = operators.chain(operators.SparseOperator(left, CPU, symmetric=True), right, left @ right)
+    assert len(found) == length
 
     def apply(x):
-        for one in operators:
+        for one in found:
             x = one(x)
         return x
 
@@ -120,7 +106,7 @@ def test_tiled_product_matches(monkeypatch, tile_bytes):
     monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
     monkeypatch.setattr(operators, "TILE_BYTES", tile_bytes)
     monkeypatch.setattr(operators, "ROWS_AT_ONCE", 256)
-    tiled = SparseOperator(matrix, CPU)
+    tiled = operators.SparseOperator(matrix, CPU)
     np.testing.assert_allclose(tiled.multiply(x), matrix @ x.numpy(), atol=1e-4)
     assert len(tiled._tiles) == -(-1000 * 32 // tile_bytes)
     np.testing.assert_allclose(tiled.multiply(x[:, :3]), matrix @ x[:, :3].numpy(), atol=1e-4)  # the same tiles
@@ -129,25 +115,25 @@ def test_tiled_product_matches(monkeypatch, tile_bytes):
 def test_short_rows_are_not_tiled(monkeypatch):
     monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
     monkeypatch.setattr(operators, "TILE_BYTES", 32)
-    thin = SparseOperator(sp.eye_array(50, dtype=np.float32, format="csr"), CPU)
+    thin = operators.SparseOperator(sp.eye_array(50, dtype=np.float32, format="csr"), CPU)
     assert thin.multiply(torch.ones(50, 8)).sum() == 400
     assert not thin._tiles
 
 
 def test_pieces_of_long_rows():
     row_starts = torch.tensor([0, 3, 3, 10, 11], dtype=torch.int32)
-    pieces = pieces_of_rows(row_starts, longest=3)
+    pieces = operators.pieces_of_rows(row_starts, longest=3)
     assert [part.tolist() for part in pieces] == [[0, 3, 3, 6, 9, 10, 11], [0, 1, 2, 5, 6]]
     assert {part.dtype for part in pieces} == {torch.int32}
-    assert pieces_of_rows(row_starts, longest=7) is None
-    assert pieces_of_rows(row_starts[:1], longest=7) is None
-    original = SparseOperator(MATRIX, CPU)
+    assert operators.pieces_of_rows(row_starts, longest=7) is None
+    assert operators.pieces_of_rows(row_starts[:1], longest=7) is None
+    original = operators.SparseOperator(MATRIX, CPU)
     vars(original)["_pieces"] = pieces
     assert original.with_weights(WEIGHTS)._pieces is pieces
 
 
 def test_resident_operator_knows_its_matrix():
-    resident = ResidentOperator(csr_arrays(SQUARE, CPU), symmetric=True)
+    resident = operators.ResidentOperator(operators.csr_arrays(SQUARE, CPU), symmetric=True)
     assert (resident.shape, resident.nnz) == (SQUARE.shape, SQUARE.nnz)
     np.testing.assert_array_equal(resident.matrix.toarray(), SQUARE.toarray())
     assert resident.transposed is resident
@@ -157,7 +143,7 @@ def test_resident_operator_knows_its_matrix():
 def test_blocks_cover_every_row_once(monkeypatch, row_starts):
     monkeypatch.setattr(operators, "BLOCK_SIZE", 4)
     rows = len(row_starts) - 1
-    for cut in (blocks_of_entries(np.array(row_starts)), blocks_of_rows(rows, width=2)):
+    for cut in (operators.blocks_of_entries(np.array(row_starts)), operators.blocks_of_rows(rows, width=2)):
         assert [row for block in cut for row in range(block.start, block.stop)] == list(range(rows))
 
 
@@ -170,10 +156,10 @@ def test_each_block_runs_once_and_raises(monkeypatch):
         if block.start == 9:
             raise ValueError("broken")
 
-    each_block([slice(place, place + 1) for place in range(9)], mark)
+    operators.each_block([slice(place, place + 1) for place in range(9)], mark)
     assert done.tolist() == [1] * 9 + [0]
     with pytest.raises(ValueError, match="broken"):
-        each_block([slice(0, 1), slice(9, 10)], mark)
+        operators.each_block([slice(0, 1), slice(9, 10)], mark)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -181,12 +167,12 @@ def test_all_finite_finds_any_value(monkeypatch, value):
     monkeypatch.setattr(operators, "BLOCK_SIZE", 4)
     monkeypatch.setattr(operators, "LARGE_BLOCK", 5)
     values = np.full((4, 6), np.finfo(np.float32).max, dtype=np.float32)  # the sum overflows
-    assert all_finite(values)
+    assert operators.all_finite(values)
     for place in np.ndindex(values.shape):
         changed = values.copy()
         changed[place] = value
-        assert not all_finite(changed)
-        assert not all_finite(changed.T)
+        assert not operators.all_finite(changed)
+        assert not operators.all_finite(changed.T)
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32, np.float64])
@@ -197,18 +183,18 @@ def test_transfers_keep_every_value(monkeypatch, kind, shape, order):
     array = np.arange(np.prod(shape)).reshape(shape)
     array = array.astype(np.float64 if np.issubdtype(kind, np.floating) else np.int64, order=order)
     array.setflags(write=False)
-    for sent in (sent_in_pieces(array, kind, CPU), on_device(array, kind, CPU)):
-        for received in (sent.numpy(), received_in_pieces(sent.contiguous()), on_host(sent)):
+    for sent in (operators.sent_in_pieces(array, kind, CPU), operators.on_device(array, kind, CPU)):
+        for received in (sent.numpy(), operators.received_in_pieces(sent.contiguous()), operators.on_host(sent)):
             assert received.dtype == kind
             np.testing.assert_array_equal(received, array)
 
 
 def test_only_transfers_to_a_device_copy():
     array = np.zeros(3, dtype=np.float32)
-    sent = on_device(array, np.float32, CPU)
+    sent = operators.on_device(array, np.float32, CPU)
     sent += 1
     assert array.tolist() == [0, 0, 0]
-    on_host(sent)[0] = 7
+    operators.on_host(sent)[0] = 7
     assert sent.tolist() == [7, 1, 1]
     with pytest.raises(TypeError, match="Cannot cast"):
-        sent_in_pieces(np.ones(20), np.int32, CPU)
+        operators.sent_in_pieces(np.ones(20), np.int32, CPU)

@@ -9,13 +9,6 @@ import torch
 from mtgcn.linalg import pagerank
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.linalg.pagerank import (
-    OVERSAMPLING,
-    feature_singular_vectors,
-    leading_singular_vectors,
-    num_components,
-    personalized_page_rank,
-)
 
 CPU = torch.device("cpu")
 
@@ -31,9 +24,7 @@ def walk_matrix(adjacency, steps, restart):
 
 @pytest.mark.parametrize("cached", [None, 0.5, 0.001])  # share of the values that fits the cache
 @pytest.mark.parametrize(("steps", "restart"), [(0, 0.5), (1, 0.5), (3, 0.2), (10, 0.1), (2, 0.0)])
-def test_page_rank_and_gradient_match_the_polynomial(
-    make_graph, dense_propagation, monkeypatch, steps, restart, cached
-):
+def test_page_rank_and_gradient_match_polynomial(make_graph, dense_propagation, monkeypatch, steps, restart, cached):
     graph = make_graph(weighted=True, unreached=True)
     adjacency = SparseOperator(normalized_adjacency(graph), CPU, symmetric=True)
     start = torch.randn(40, 3, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -41,7 +32,7 @@ def test_page_rank_and_gradient_match_the_polynomial(
     if cached:
         monkeypatch.setattr(pagerank, "CACHED_BYTES", int(cached * start.nbytes))
     matrix = walk_matrix(dense_propagation(graph), steps, restart)
-    found = personalized_page_rank(start, adjacency, steps, restart)
+    found = pagerank.personalized_page_rank(start, adjacency, steps, restart)
     torch.testing.assert_close(found.double(), torch.einsum("ij,jab->iab", matrix, start.double()), atol=1e-5, rtol=0)
     (found * direction).sum().backward()
     expected = torch.einsum("ji,jab->iab", matrix, direction.double())
@@ -52,17 +43,19 @@ def test_slices_give_the_same_bits(make_graph, monkeypatch):
     graph = make_graph(nodes=60, weighted=True)
     adjacency = SparseOperator(normalized_adjacency(graph), CPU, symmetric=True)
     start = torch.randn(60, 7, 5, generator=torch.Generator().manual_seed(0))
-    whole = personalized_page_rank(start, adjacency, 4, 0.2)
+    whole = pagerank.personalized_page_rank(start, adjacency, 4, 0.2)
     for columns in (1, 3, 16, 34):
         monkeypatch.setattr(pagerank, "CACHED_BYTES", 4 * 60 * columns)
-        assert torch.equal(personalized_page_rank(start, adjacency, 4, 0.2), whole)
+        assert torch.equal(pagerank.personalized_page_rank(start, adjacency, 4, 0.2), whole)
 
 
 def singular_vectors(matrix, count, columns=None):
     dense = torch.from_numpy(matrix)
     random = np.random.default_rng(1)
-    start = random.standard_normal((matrix.shape[1], columns or count + OVERSAMPLING), dtype=np.float32)
-    found = leading_singular_vectors(lambda x: dense @ x, lambda x: dense.T @ x, count, torch.from_numpy(start))
+    start = random.standard_normal((matrix.shape[1], columns or count + pagerank.OVERSAMPLING), dtype=np.float32)
+    found = pagerank.leading_singular_vectors(
+        lambda x: dense @ x, lambda x: dense.T @ x, count, torch.from_numpy(start)
+    )
     return found.numpy()
 
 
@@ -92,7 +85,7 @@ def test_diagonal_matrix_by_hand():
 def test_feature_vectors_of_propagated_features(make_graph, steps):
     graph = replace(make_graph(nodes=60), features=np.random.default_rng(0).random((60, 50)).astype(np.float32))
     sparse = replace(graph, features=sp.csr_array(graph.features))
-    found, other = (feature_singular_vectors(one, "none", CPU, 40, steps, 0.0).numpy() for one in (graph, sparse))
+    found, other = (pagerank.feature_singular_vectors(g, "none", CPU, 40, steps, 0.0).numpy() for g in (graph, sparse))
     np.testing.assert_allclose(found.T @ found, np.eye(40), atol=1e-4)
     side = np.random.default_rng(1).standard_normal(50)
     assert (side @ found > 0).all()  # signs do not depend on rounding
@@ -119,4 +112,4 @@ def test_feature_vectors_of_propagated_features(make_graph, steps):
     ],
 )
 def test_large_graphs_have_fewer_components(wanted, nodes, entries, expected):
-    assert num_components(wanted, SimpleNamespace(num_nodes=nodes, mean_degree=entries / nodes)) == expected
+    assert pagerank.num_components(wanted, SimpleNamespace(num_nodes=nodes, mean_degree=entries / nodes)) == expected

@@ -105,7 +105,7 @@ def test_graph_without_edges_is_refused():
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.long
 def test_cora_without_features():
     """Structural features beat rows of the adjacency matrix."""
     cora = load("cora")
@@ -118,8 +118,6 @@ def test_cora_without_features():
         "structure": with_structural_features(bare),
     }.items():
         predicted = create("mt-gcn").fit(observe(graph, splits, seed=0)).probabilities.argmax(-1)
-        accuracy[name] = np.mean(
-            [(predicted[run] == cora.labels)[split.test].mean() for run, split in enumerate(splits)]
-        )
+        accuracy[name] = np.mean([(predicted[r] == cora.labels)[split.test].mean() for r, split in enumerate(splits)])
     assert accuracy["structure"] > accuracy["adjacency"]
     assert accuracy["structure"] > 0.6

@@ -107,8 +107,10 @@ def test_linear_algebra_error(two_runs):
 
 SMALL = {
     **dict.fromkeys(("epochs", "warmup_epochs", "teaching_epochs", "infomax_epochs", "label_batches"), 4),
-    **dict.fromkeys(("dimensions", "directions", "edge_directions", "clusters", "walk_length"), 4),
-    **dict.fromkeys(("embeddings", "walks_per_node", "rounds", "iterations"), 1),
+    **dict.fromkeys(
+        ("dimensions", "directions", "edge_directions", "hop_directions", "size_waves", "clusters", "walk_length"), 4
+    ),
+    **dict.fromkeys(("embeddings", "walks_per_node", "rounds", "iterations", "steps"), 1),
 }
 
 
@@ -125,8 +127,9 @@ def answered(method, task):
         return None, str(refusal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "setting"), [(name, setting) for name, kind in METHODS.items() for setting in fractions(kind)]
+    ("name", "setting"), [(name, one) for name, kind in METHODS.items() if "+v" not in name for one in fractions(kind)]
 )
 def test_extreme_settings_are_finite_or_refused(make_graph, name, setting, monkeypatch, tmp_path):
     """Either the answer is finite, or it is refused in words; no number is without a limit."""
@@ -134,22 +137,22 @@ def test_extreme_settings_are_finite_or_refused(make_graph, name, setting, monke
     kind, graph = METHODS[name], make_graph(nodes=24, features=6)
     task = observe(graph, draw_splits(graph, 2, 1, 0, 6), 0, with_validation=kind.uses_validation)
     settings = {key: value for key, value in SMALL.items() if key in kind.__dataclass_fields__}
-    tried = 0
-    for value in (0.0, 5e-324, 1 - 1e-16, 1.0, 100.0, float(LARGEST)):
+
+    def allowed(value):
         try:
-            method = create(name, **settings | {setting: value})
+            return create(name, **{setting: value})
         except InputError:
-            continue
-        tried += 1
-        answer, refusal = answered(method, task)
+            return False
+
+    small = (0.0, 5e-324)
+    large = (1 - 1e-16, 1.0, 100.0, float(LARGEST))
+    for value in [*filter(allowed, small), *[*filter(allowed, large)][-1:]]:
+        answer, refusal = answered(create(name, **settings | {setting: value}), task)
         assert f"{setting} is {value:g} (usually " in refusal if answer is None else np.isfinite(answer).all()
-    assert tried >= 2
     for value in (1e38, np.inf, -np.inf, np.nan):
         with pytest.raises(InputError, match=f"^{setting} is "):
             create(name, **{setting: value})
 
-
-# ---- apply
 
 RUNS = 2
 
@@ -189,9 +192,7 @@ def test_apply_is_order_invariant(make_graph):
     method = quick("mt-gcn")
     prediction = fitted(method, graph)
     order = np.random.default_rng(0).permutation(graph.num_nodes)
-    shuffled = Graph(
-        adjacency=graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names
-    )
+    shuffled = Graph(graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names)
     probabilities = method.apply(prediction.parameters, shuffled)
     np.testing.assert_allclose(probabilities, prediction.peers[:, :, order], atol=1e-6)
 
@@ -227,9 +228,6 @@ def test_apply_without_parameters_is_refused(name, make_graph):
 def test_apply_refuses_empty_parameters(make_graph):
     with pytest.raises(ValueError, match="there are none"):
         create("gcn").apply({}, make_graph())
-
-
-# ---- karate club
 
 
 def test_karate_equals_networkx():

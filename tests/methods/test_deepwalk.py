@@ -73,7 +73,7 @@ def test_equals_scikit_learn_on_embeddings(task):
         np.testing.assert_allclose(found[run], probabilities(classifier.scores(vectors))[0], atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_embeddings_do_not_depend_on_hash_seed(make_graph):
     program = (
         "import numpy as np, sys; from mtgcn.methods import create; import scipy.sparse as sp;"

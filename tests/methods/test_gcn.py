@@ -56,9 +56,7 @@ def test_gcn_does_not_look_at_validation(task, make_graph):
 def test_validation_chooses_the_epoch(task):
     # `gcn` with fewer epochs gives the state of `gcn+v` after those epochs.
     epochs = 40
-    answers = [
-        create("gcn", epochs=number, learning_rate=0.1).fit(task).probabilities for number in range(1, epochs + 1)
-    ]
+    answers = [create("gcn", epochs=epoch, learning_rate=0.1).fit(task).probabilities for epoch in range(1, epochs + 1)]
     found = create("gcn+v", epochs=epochs, learning_rate=0.1).fit(task).probabilities
     best_epochs = []
     for run in range(task.runs):

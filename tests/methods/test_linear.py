@@ -138,9 +138,6 @@ def test_runs_cut_into_chunks_are_the_same(task):
         np.testing.assert_allclose(apart.probabilities, together.probabilities, atol=1e-4)
 
 
-# --------------------------------------------------------------------------------------------------------- self-trained
-
-
 @pytest.mark.parametrize("name", SELF_TRAINED)
 def test_without_rounds_is_plain(name, task):
     expected = create(name.removesuffix("-self")).fit(task)
@@ -154,7 +151,7 @@ def test_settles_where_its_formula_does(name, make_graph, dense_propagation):
     """After many rounds, a refit to the pseudo labels of the last prediction changes nothing."""
     graph = make_graph(nodes=60, easy=True)
     [split] = splits = draw_splits(graph, 2, runs=1, seed=0)
-    method = create(name, rounds=150, penalty=1e-2, teaching_weight=0.5)
+    method = create(name, rounds=100, penalty=1e-2, teaching_weight=0.5)
     prediction = method.fit(observe(graph, splits, seed=0))
     probabilities = prediction.probabilities[0].astype(np.float64)
 
@@ -173,5 +170,5 @@ def test_settles_where_its_formula_does(name, make_graph, dense_propagation):
     np.testing.assert_allclose(probabilities, reference.predict_proba(rows), atol=5e-3)
 
     assert set(pseudo) <= set(np.flatnonzero(prediction.pseudo_labelled_at[0]))
-    assert prediction.history["pseudo labels"].shape == (150, 1, 1)
+    assert prediction.history["pseudo labels"].shape == (100, 1, 1)
     assert prediction.history["pseudo labels"][-1] == len(pseudo)

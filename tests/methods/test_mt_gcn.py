@@ -22,15 +22,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 QUICK = {"warmup_epochs": 8, "teaching_epochs": 8, "per_class": 4, "learning_rate": 0.05, "dropout": 0.0}
 
 OPTIONS = [
-    {"supervised_reduction": "sum"},
-    {"consistency_reduction": "sum"},
-    {"certainty_of": "learner"},
-    {"teacher_gradient": True},
-    {"one_more_per_class": True},
-    {"pseudo_labels": False},
-    {"consistency": False},
-    {"mutual": False},
-    {"peers": 3},
+    *({"supervised_reduction": "sum"}, {"consistency_reduction": "sum"}, {"certainty_of": "learner"}, {"peers": 3}),
+    *({"teacher_gradient": True}, {"one_more_per_class": True}),
+    *({"pseudo_labels": False}, {"consistency": False}, {"mutual": False}),
 ]
 
 
@@ -65,19 +59,11 @@ def in_60_lines(monkeypatch):
 
         monkeypatch.setattr(module, "nll_loss", supervised)
         monkeypatch.setattr(module, "losses", losses)
-        probabilities = module.mt_gcn(
-            torch.from_numpy(graph.adjacency.toarray().astype(np.float64)),
-            torch.from_numpy(graph.features.toarray().astype(np.float64)),
-            nodes,
-            classes,
-            thetas,
-            settings.per_class + settings.one_more_per_class,
-            warmup=settings.warmup_epochs,
-            teaching=settings.teaching_epochs,
-            rate=0,
-            lr=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-        )
+        matrices = [torch.from_numpy(one.toarray().astype(np.float64)) for one in (graph.adjacency, graph.features)]
+        per_class = settings.per_class + settings.one_more_per_class
+        epochs = {"warmup": settings.warmup_epochs, "teaching": settings.teaching_epochs}
+        steps = {"rate": 0, "lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+        probabilities = module.mt_gcn(*matrices, nodes, classes, thetas, per_class, **epochs, **steps)
         return probabilities, {name: np.reshape(values, (-1, peers)) for name, values in history.items()}, first
 
     return fit
@@ -233,9 +219,7 @@ def chosen_by_confidence(algorithm_1, task, peers, per_class):
     nodes = []
     for run, probabilities in enumerate(peers):
         unlabelled = set(range(task.num_nodes)) - set(task.labelled.index[run].tolist())
-        chosen = [
-            algorithm_1(peer.max(1), peer.argmax(1), unlabelled, task.num_classes, per_class) for peer in probabilities
-        ]
+        chosen = [algorithm_1(p.max(1), p.argmax(1), unlabelled, task.num_classes, per_class) for p in probabilities]
         nodes.append({node for one in chosen for row in one for node in row})
     return nodes
 
@@ -276,7 +260,7 @@ def test_all_unlabelled_nodes_may_be_selected(task):
         assert np.flatnonzero(pseudo_labelled_at[run] == 0).tolist() == sorted(labelled)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_accuracy_on_cora():
     graph = load("cora")

@@ -3,15 +3,7 @@ import pytest
 import torch
 
 from mtgcn.graph import Graph
-from mtgcn.methods import create
-from mtgcn.methods.planetoid import (
-    Classifier,
-    ContextModel,
-    batches_of_walks,
-    label_contexts,
-    same_class_pairs,
-    walk_contexts,
-)
+from mtgcn.methods import create, planetoid
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
@@ -26,7 +18,7 @@ def task(make_graph):
 def test_contexts_of_walks_by_hand():
     # Two walks of three nodes in the first run, with node 4 in both; in the second run, back and forth.
     walks = torch.tensor([[[4, 7, 2], [9, 4, 9]], [[1, 3, 1], [3, 1, 3]]])
-    batch, pairs = walk_contexts(walks, window=1, num_nodes=10)
+    batch, pairs = planetoid.walk_contexts(walks, window=1, num_nodes=10)
     assert batch.tolist() == [[2, 4, 7, 9], [1, 3, 10, 10]]
     # Itself at every visit, and who stands next to it on either side.
     assert pairs[0].tolist() == [[1, 0, 1, 0], [0, 2, 1, 2], [1, 1, 1, 0], [0, 2, 0, 2]]
@@ -34,7 +26,7 @@ def test_contexts_of_walks_by_hand():
 
 
 def test_window_limits_contexts():
-    _, pairs = walk_contexts(torch.arange(6).view(1, 1, 6), window=2, num_nodes=6)
+    _, pairs = planetoid.walk_contexts(torch.arange(6).view(1, 1, 6), window=2, num_nodes=6)
     apart = (torch.arange(6)[:, None] - torch.arange(6)).abs()
     assert torch.equal(pairs[0], (apart <= 2).float())
 
@@ -42,7 +34,7 @@ def test_window_limits_contexts():
 def test_walks_start_at_every_node_with_edges(task):
     adjacency = task.graph.adjacency.toarray()
     linked = np.flatnonzero(adjacency.sum(1))
-    batches = list(batches_of_walks(task, per_node=3, steps=4, at_once=7))
+    batches = list(planetoid.batches_of_walks(task, per_node=3, steps=4, at_once=7))
     assert all(one.shape[1] <= 7 for one in batches)
     walks = torch.cat(batches, 1).numpy()
     assert walks.shape == (2, 3 * len(linked), 5)
@@ -53,7 +45,7 @@ def test_walks_start_at_every_node_with_edges(task):
 
 def test_label_pairs_are_uniform_within_a_class():
     classes = np.array([1, 0, 1, 2, 2, 2])  # class 2 of two classes: padding
-    pairs = same_class_pairs(classes, 30_000, np.random.default_rng(0), num_classes=2)
+    pairs = planetoid.same_class_pairs(classes, 30_000, np.random.default_rng(0), num_classes=2)
     # Three places are drawn alike; the one of class 0 only has itself.
     expected = np.zeros((6, 6))
     expected[1, 1] = 10_000
@@ -63,7 +55,7 @@ def test_label_pairs_are_uniform_within_a_class():
 
 
 def test_number_of_label_pairs(task):
-    batches = list(label_contexts(task, batches=3, pairs_per_label=4))
+    batches = list(planetoid.label_contexts(task, batches=3, pairs_per_label=4))
     assert len(batches) == 3
     for nodes, pairs in batches:
         assert nodes[0].tolist() == [0, 1, 2, 3, 4, 5]
@@ -75,11 +67,11 @@ def test_number_of_label_pairs(task):
 
 
 def test_context_step_equals_gradient_descent(task):
-    model = ContextModel(task, size=4, others=1000, learning_rate=0.3)
+    model = planetoid.ContextModel(task, size=4, others=1000, learning_rate=0.3)
     model.context *= 10  # so that the softmax is not almost even
     model.table *= 100
     before = [part.clone().double() for part in (model.table, model.context, model.bias)]
-    nodes, pairs = next(label_contexts(task, batches=1, pairs_per_label=5))
+    nodes, pairs = next(planetoid.label_contexts(task, batches=1, pairs_per_label=5))
     model.step(nodes, pairs)
     for run, count in enumerate((6, 4)):
         table, context, bias = (part[run, :40].clone().requires_grad_() for part in before)
@@ -92,7 +84,7 @@ def test_context_step_equals_gradient_descent(task):
 
 
 def test_a_few_others_stand_for_all_the_rest(task):
-    model = ContextModel(task, size=4, others=15, learning_rate=0)
+    model = planetoid.ContextModel(task, size=4, others=15, learning_rate=0)
     batch = torch.tensor([[0, 1, 2, 3, 4, 5], [12, 8, 10, 20, 40, 40]])
     seen = np.zeros((2, 41))
     for _ in range(400):
@@ -108,7 +100,7 @@ def test_a_few_others_stand_for_all_the_rest(task):
 
 def test_classifier_equals_gradient_descent(task):
     table = torch.randn(2, 41, 4, generator=torch.Generator().manual_seed(0))
-    classifier = Classifier(task, table, row_square=5.0)
+    classifier = planetoid.Classifier(task, table, row_square=5.0)
     features = task.graph.features.toarray().astype(np.float64)
     features = torch.from_numpy(features * np.sqrt(5.0 / (features**2).sum(1).mean()))
     names = ("from_embedding", "from_features", "from_both")

@@ -10,20 +10,9 @@ import numpy as np
 import pytest
 
 import mtgcn.methods
+from mtgcn import methods
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
-from mtgcn.methods import (
-    METHODS,
-    Method,
-    as_method,
-    as_method_class,
-    create,
-    imported_method,
-    method_class,
-    method_from_text,
-    method_title,
-    register,
-)
 from mtgcn.task import Prediction
 
 
@@ -40,7 +29,7 @@ class Frequencies:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inheriting(Method):
+class Inheriting(methods.Method):
     pretend: float = 0.0
 
     def fit(self, task):
@@ -49,28 +38,28 @@ class Inheriting(Method):
 
 @pytest.fixture(autouse=True)
 def same_registry_afterwards(monkeypatch):
-    monkeypatch.setattr("mtgcn.methods.METHODS", METHODS)
-    before = dict(METHODS)
+    monkeypatch.setattr("mtgcn.methods.METHODS", methods.METHODS)
+    before = dict(methods.METHODS)
     yield
-    METHODS.clear()
-    METHODS.update(before)
+    methods.METHODS.clear()
+    methods.METHODS.update(before)
 
 
 @pytest.mark.parametrize("own", [Frequencies, Inheriting])
 def test_register(own, two_runs):
-    register("frequencies", own)
-    method = create("frequencies", pretend=1.0)
-    assert isinstance(method, Method)
+    methods.register("frequencies", own)
+    method = methods.create("frequencies", pretend=1.0)
+    assert isinstance(method, methods.Method)
     assert isinstance(method, own)
     np.testing.assert_allclose(method.fit(two_runs).probabilities.sum(-1), 1, atol=1e-6)
     assert method.bytes_per_run(two_runs) == 0
     with pytest.raises(InputError, match="did you mean 'pretend'"):
-        create("frequencies", pretent=1.0)
+        methods.create("frequencies", pretent=1.0)
 
 
 @pytest.mark.parametrize("own", [Frequencies, Inheriting])
 def test_pickle(own):
-    method = as_method(own(pretend=2.0))
+    method = methods.as_method(own(pretend=2.0))
     copy = pickle.loads(pickle.dumps(method))
     assert copy == method
     assert type(copy) is type(method)
@@ -78,7 +67,7 @@ def test_pickle(own):
 
 
 def test_compare(capsys):
-    register("frequencies", Frequencies)
+    methods.register("frequencies", Frequencies)
     arguments = "compare --dataset digits --labels-per-class 2 --runs 2 --methods lp,frequencies --json"
     assert main(arguments.split()) == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
@@ -90,18 +79,18 @@ def test_entry_points(monkeypatch):
         [
             EntryPoint("their-own", "collections:OrderedDict", mtgcn.methods.ENTRY_POINTS),
             EntryPoint("broken", "mtgcn.no_such_module:Thing", mtgcn.methods.ENTRY_POINTS),
-            EntryPoint("good", f"{Method.__module__}:Method", mtgcn.methods.ENTRY_POINTS),
+            EntryPoint("good", f"{methods.Method.__module__}:Method", mtgcn.methods.ENTRY_POINTS),
         ]
     )
     monkeypatch.setattr(mtgcn.methods, "entry_points", lambda **wanted: offers.select(**wanted))
-    assert method_class("good") is Method
-    assert "good" in METHODS
+    assert methods.method_class("good") is methods.Method
+    assert "good" in methods.METHODS
     with pytest.raises(InputError, match=r"'broken' is offered by mtgcn\.no_such_module:Thing, which does not load"):
-        method_class("broken")
+        methods.method_class("broken")
     with pytest.raises(InputError, match="OrderedDict is no class with a method fit"):
-        method_class("their-own")
+        methods.method_class("their-own")
     with pytest.raises(InputError, match="unknown method 'missing'"):
-        method_class("missing")
+        methods.method_class("missing")
 
 
 @dataclass
@@ -121,23 +110,21 @@ class Thawed:
 )
 def test_invalid_class_is_refused(own, complaint):
     with pytest.raises(InputError, match=complaint):
-        as_method_class(own)
+        methods.as_method_class(own)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a,b"])
 def test_invalid_names_are_refused(name):
     with pytest.raises(InputError, match="without spaces and commas"):
-        register(name, Frequencies)
+        methods.register(name, Frequencies)
 
 
 def test_taken_names_are_refused():
-    register("frequencies", Frequencies)
-    register("frequencies", Frequencies)  # the same again changes nothing
+    methods.register("frequencies", Frequencies)
+    methods.register("frequencies", Frequencies)  # the same again changes nothing
     with pytest.raises(InputError, match="'gcn' is GCNWithoutValidation already; give yours another name"):
-        register("gcn", Frequencies)
+        methods.register("gcn", Frequencies)
 
-
-# ---- module:Class
 
 OWN_MODULE = """
 from dataclasses import dataclass
@@ -169,16 +156,16 @@ def own_module(tmp_path, monkeypatch):
 
 
 def test_class_is_imported_from_current_folder(own_module):
-    method = method_from_text(f"{own_module}:Frequencies", ["pretend=3"])
+    method = methods.method_from_text(f"{own_module}:Frequencies", ["pretend=3"])
     assert method.pretend == 3.0
-    assert METHODS[f"{own_module}:Frequencies"] is type(method)
-    assert method_title(f"{own_module}:Frequencies") == "Every class as often as among the labels."
+    assert methods.METHODS[f"{own_module}:Frequencies"] is type(method)
+    assert methods.method_title(f"{own_module}:Frequencies") == "Every class as often as among the labels."
 
 
 def test_create_imports_nothing(own_module):
     """A model folder names its method, and must not run code of who wrote it."""
     with pytest.raises(InputError, match="'their_methods:Frequencies' is not imported here, since names in files"):
-        create("their_methods:Frequencies")
+        methods.create("their_methods:Frequencies")
     assert own_module not in sys.modules
 
 
@@ -198,10 +185,10 @@ def test_create_imports_nothing(own_module):
 @pytest.mark.usefixtures("own_module")
 def test_invalid_reference_is_refused(reference, complaint):
     with pytest.raises(InputError, match=complaint):
-        imported_method(reference)
+        methods.imported_method(reference)
 
 
 @pytest.mark.usefixtures("own_module")
 def test_errors_of_the_module_are_raised():
     with pytest.raises(ModuleNotFoundError, match="no_such_package_of_theirs"):
-        imported_method("their_missing:Thing")
+        methods.imported_method("their_missing:Thing")

@@ -41,9 +41,7 @@ def trained(task, method, rounds):
 
 def with_labels(task, rows):
     """The task with further (node, class) pairs in each run, in order."""
-    index = [
-        [*known.tolist(), *(node for node, _ in row)] for known, row in zip(task.labelled.index, rows, strict=True)
-    ]
+    index = [[*own.tolist(), *(node for node, _ in row)] for own, row in zip(task.labelled.index, rows, strict=True)]
     classes = [
         [*known.tolist(), *(number for _, number in row)]
         for known, row in zip(task.labelled.classes, rows, strict=True)

@@ -100,9 +100,7 @@ def model_parameters(network, run, peer, *, gradient=False):
         *(("gcn", *stack, hidden) for stack in ((1, 2), (3, 1), (2, 2), (5, 1), (2, 3), (1, 7)) for hidden in (2, 16)),
     ],
 )
-def test_stack_matches_dense_models(
-    make_graph, dense_propagation, dense_features, monkeypatch, name, runs, peers, hidden
-):
+def test_stack_matches_models(make_graph, dense_propagation, dense_features, monkeypatch, name, runs, peers, hidden):
     if name == "gat by run":
         monkeypatch.setitem(networks.CARRIED_AT_ONCE, "cpu", 1)
     graph = make_graph(weighted=True)

@@ -63,7 +63,17 @@ def test_tables(arena):
         ["sgc", "55.0", "55.0", "not run"],
     ]
     # Means over both rates; ROC AUC of the graph with two classes only.
-    assert ["mt-plus", "83.0", "1.50", "73.0", "50.0", "90.0", "12.5"] in page.rows
+    assert ["mt-plus", "83.0", "1.50", "73.0", "50.0", "90.0", "–", "12.5"] in page.rows
+
+
+def test_other_score(arena):
+    by_balanced = HtmlPage(arena_page(replace(arena, score="balanced-accuracy")))
+    assert ["sgc", "43.0", "43.0", "failed"] in by_balanced.rows  # 10 points lower than accuracy
+    assert "ranked by mean balanced accuracy" in by_balanced.text
+    assert "--score balanced-accuracy --out DIR" in by_balanced.text
+    ranking = replace(arena, score="roc-auc").ranking()  # minesweeper alone has it, at two rates
+    assert ranking.cells == 2
+    assert ranking.average_ranks == (2, 2, 2)
 
 
 def test_empty_cells_are_named(arena):

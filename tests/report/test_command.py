@@ -27,7 +27,7 @@ def folder(tmp_path, stored):
 @pytest.fixture
 def model_folder(tmp_path, make_graph):
     fitted = MutualTeachingClassifier("lp").fit_graph(with_labels(make_graph(), np.arange(9)))
-    accuracy = {"accuracy": 0.75, "ci95": [0.6, 0.9], "labels": 20, "folds": 5}
+    accuracy = {"accuracy": 0.75, "ci90": [0.62, 0.88], "ci95": [0.6, 0.9], "labels": 20, "folds": 5}
     save_model(fitted, tmp_path / "model", {"expected_accuracy": accuracy, "notes": ["income: standardised"]})
     return tmp_path / "model"
 
@@ -70,6 +70,7 @@ def test_compressed_rows_are_read(folder, stored, report):
     assert "rows.jsonl.gz cannot be unpacked" in report(folder, refused=True)
 
 
+@pytest.mark.slow
 def test_report_of_a_model(model_folder, tmp_path, report):
     assert report(model_folder) == [str(model_folder / "report.html")]
     page = (model_folder / "report.html").read_text(encoding="utf-8")

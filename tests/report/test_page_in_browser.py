@@ -10,23 +10,35 @@ from browser import chromium
 from fitted_models import Model, with_labels
 from mtgcn.graph import Graph
 from mtgcn.methods import create
+from mtgcn.report import fit_page
 from mtgcn.report.fit_page import Background, fit_html
 from mtgcn.report.pages import DARK, LIGHT, class_colours
 from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
 pytestmark = pytest.mark.long
 
+ENTER, RIGHT = "\ue007", "\ue014"
 NASTY = "<img src=x onerror=alert(1)>"
 WHERE = """
-    const box = document.getElementById("sheet").getBoundingClientRect(), scale = box.width / data.map.width;
-    return [box.left + scale * nodes.x(arguments[0]), box.top + scale * nodes.y(arguments[0])];
+    const { map } = window.page, box = map.canvas.getBoundingClientRect(), [x, y] = map.place(arguments[0]);
+    return [box.left + x, box.top + y];
 """
 LOOSEST_NODE = """
-    const others = (node) => Array.from({length: nodes.count}, (_, other) => other).filter(other => other !== node);
-    const apart = (node, other) => Math.hypot(nodes.x(other) - nodes.x(node), nodes.y(other) - nodes.y(node));
-    const room = (node) => Math.min(...others(node).map(other => apart(node, other)));
-    const rooms = Array.from({length: nodes.count}, (_, node) => node < 9 ? 0 : room(node));
+    const { x, y } = window.page.map, numbers = Array.from(x, (_, node) => node);
+    const apart = (node, other) => other === node ? 9 : Math.hypot(x[other] - x[node], y[other] - y[node]);
+    const room = (node) => Math.min(...numbers.map((other) => apart(node, other)));
+    const rooms = numbers.map((node) => node < 9 ? 0 : room(node));
     return rooms.indexOf(Math.max(...rooms));
+"""
+NAMES = """
+    const shown = [...document.querySelectorAll(".map-sheet text")].filter((one) => one.style.display !== "none");
+    return shown.map((one) => one.textContent).filter((text) => !/^[0-9]+$/.test(text));  // numbers are suggestions
+"""
+DRAWN = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+PIXEL = """
+    const { map: { canvas, gl } } = window.page, [x, y] = arguments, pixel = new Uint8Array(4);
+    gl.readPixels(x, canvas.height - 1 - y, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel);
+    return Array.from(pixel);
 """
 
 
@@ -51,7 +63,7 @@ def small(make_graph):
 @pytest.fixture(scope="module")
 def small_page(small, tmp_path_factory):
     path = tmp_path_factory.mktemp("pages") / "small.html"
-    background = Background(ExpectedAccuracy(0.9, (0.8, 0.95), 40, 5), None, ["income: standardised"])
+    background = Background(ExpectedAccuracy(0.9, (0.8, 0.95), (0.78, 0.96), 40, 5), None, ["income: standardised"])
     path.write_text(fit_html(small, background))
     return path
 
@@ -85,11 +97,13 @@ def rows(browser):
 
 
 def point_at_node(browser, node, *, click=False):
-    browser.run("document.getElementById('sheet').scrollIntoView({block: 'center'})")
+    browser.run("window.page.map.sheet.scrollIntoView({block: 'center'})")
     browser.point_at(*browser.run(WHERE, node), click=click)
+    browser.run(DRAWN)
 
 
 def drawn_edges(browser):
+    browser.run(DRAWN)
     return browser.run("return document.querySelector('.bonds').getAttribute('d')")
 
 
@@ -111,9 +125,9 @@ def test_no_errors_and_no_requests(page):
 
 def test_hover_shows_node_and_neighbours(page, small):
     node = page.run(LOOSEST_NODE)
-    assert page.run("return document.getElementById('hint').hidden")
+    assert page.run("return document.querySelector('.map-hint').hidden")
     point_at_node(page, node)
-    hint = page.text("#hint")
+    hint = page.text(".map-hint")
     probability = small.label_distributions_[node]
     assert hint.startswith(f"customer {node}\n")
     assert f"{small.graph_.class_names[probability.argmax()]}, {100 * probability.max():.0f} %" in hint
@@ -122,7 +136,7 @@ def test_hover_shows_node_and_neighbours(page, small):
     assert neighbours[0] in hint
     assert drawn_edges(page).count("M") == len(neighbours)
     page.point_at(5, 5)
-    assert page.run("return document.getElementById('hint').hidden")
+    assert page.run("return document.querySelector('.map-hint').hidden")
     assert drawn_edges(page) == ""
 
 
@@ -142,18 +156,122 @@ def test_selection_by_map_neighbours_and_suggestions(page, small):
     assert page.text("#selected h3") == page.texts(".worth .node")[2]
 
 
-def test_zoom_keeps_the_selected_node_visible(page):
+def test_zoom_keeps_selection_and_hint_in_place(page):
     node = page.run(LOOSEST_NODE)
-    page.run("select(arguments[0])", node)
+    page.run("page.select(arguments[0])", node)
     for _ in range(3):
-        page.click("#zoom-in")
-    page.run("select(arguments[0])", node)
-    box = page.run("return document.querySelector('.ground svg').getAttribute('viewBox')")
-    left, _, width, _ = map(float, box.split())
-    assert width < 640 / 5
-    assert left <= page.run("return nodes.x(arguments[0])", node) <= left + width
-    page.click("#whole")
-    assert page.run("return document.querySelector('.overlay').getAttribute('viewBox')").startswith("0 0 640 ")
+        page.click("[data-tool=in]")
+    page.run("page.select(arguments[0])", node)
+    assert page.run("const { map } = page; return map.view.scale > 4 && map.nearest(map.view.x, map.view.y) >= 0")
+    point_at_node(page, node)
+    gap = "const { map } = page; return [parseFloat(map.hint.style.left) - map.place(map.pointed)[0]]"
+    before = page.run("return page.map.place(arguments[0])", node), page.run(gap)
+    page.run("page.map.zoom(1.2)")
+    page.run(DRAWN)
+    assert page.run("return page.map.place(arguments[0])", node) != before[0]
+    assert page.run("return page.map.pointed") == node
+    assert page.run(gap) == pytest.approx(before[1], abs=0.1)
+    page.click("[data-tool=whole]")
+    assert page.run("return page.map.view.scale") == 1
+
+
+def test_lasso_lists_its_nodes(page, small):
+    page.run("window.page.map.sheet.scrollIntoView({block: 'center'})")
+    page.click("[data-tool=lasso]")
+    left, top, width, height = page.run(
+        "const b = page.map.canvas.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]"
+    )
+    corners = [
+        (left + 5, top + 5),
+        (left + width / 2, top + 5),
+        (left + width / 2, top + height - 5),
+        (left + 5, top + height - 5),
+    ]
+    page.drag(*corners)
+    inside = page.run(
+        "const { x, middle } = page.map; return Array.from(x.keys()).filter((node) => x[node] < middle[0])"
+    )
+    assert 0 < len(inside) < 120
+    assert page.text("#found") == f"{len(inside)} of 120 nodes"
+    assert page.run("return document.querySelector('svg .lasso').getAttribute('d')").startswith("M")
+    page.click("#drop-lasso")
+    assert page.text("#found") == "120 nodes"
+
+
+def test_points_are_selected_by_keyboard(page):
+    page.run("page.map.canvas.focus()")
+    page.press(RIGHT)
+    first = page.run("return page.map.pointed")
+    page.press(RIGHT)
+    second = page.run("return page.map.pointed")
+    assert page.run("const { x } = page.map; return x[arguments[0]] < x[arguments[1]]", first, second)
+    assert page.text(".map-hint").split("\n")[0] == page.run("return page.nodes.id(arguments[0])", second)
+    page.press(ENTER)
+    assert page.text("#selected h3") == page.run("return page.nodes.id(arguments[0])", second)
+    assert page.run("return document.activeElement.tagName") == "CANVAS"
+
+
+def test_points_are_filled_hollow_or_ringed(page, small):
+    """The pixel at a node: its colour if the prediction is sure, the background if it is in doubt."""
+    page.run("page.map.zoom(40)")
+    confidence = small.label_distributions_.max(axis=1)
+    for node, colour in ((9 + confidence[9:].argmax(), None), (9 + confidence[9:].argmin(), LIGHT["paper"])):
+        page.run("const { map } = page; map.look(map.x[arguments[0]], map.y[arguments[0]], 40)", int(node))
+        page.run(DRAWN)
+        colour = colour or class_colours(3)[0][small.label_distributions_[node].argmax()]
+        found = page.run(PIXEL, *map(round, page.run("return page.map.place(arguments[0])", int(node))))
+        assert rgb(colour) == "rgb({}, {}, {})".format(*found[:3])
+    assert confidence.min() < 0.5 < 0.8 <= confidence.max()
+
+
+def test_map_without_webgl(browser, small_page):
+    script = (
+        "const { getContext } = HTMLCanvasElement.prototype; HTMLCanvasElement.prototype.getContext = "
+        "function (kind, ...options) { return kind === 'webgl2' ? null : getContext.call(this, kind, ...options); };"
+    )
+    with browser.before_pages(script):
+        browser.open(small_page)
+        browser.run(DRAWN)
+        data = "page.map.canvas.getContext('2d').getImageData(0, 0, page.map.canvas.width, page.map.canvas.height).data"
+        assert browser.run(f"return {data}.filter((value, at) => at % 4 === 3 && value).length") > 500
+        assert browser.errors() == []
+
+
+def test_class_names_are_on_the_map(page):
+    page.run(DRAWN)
+    assert set(page.run(NAMES)) == {"gold", "silver & co", "bronze"}
+    assert "in doubt (below 50 %)" in page.text(".map-legend")
+    assert "shown" not in page.text(".map-legend")
+
+
+def test_map_of_a_sample(browser, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_page, "MAX_ON_MAP", 100)
+    (tmp_path / "sample.html").write_text(fit_html(small))
+    browser.open(tmp_path / "sample.html")
+    assert "100 of 120 nodes shown" in browser.text(".map-legend")
+    # A node outside the sample is drawn between its neighbours.
+    browser.run("const { map } = page; map.zoom(60, map.at(0)); map.select(-1, [3, 4])")
+    browser.run(DRAWN)
+    place = "const { map } = page; return [0, 1].map((axis) => (map.place(3)[axis] + map.place(4)[axis]) / 2)"
+    here = browser.run("const { here } = page.map.drawn; return [here.getAttribute('cx'), here.getAttribute('cy')]")
+    assert [float(one) for one in here] == pytest.approx(browser.run(place), abs=0.01)
+    assert browser.run("const { map } = page, [x, y] = map.place(map.selected); return x > 0 && x < map.width && y > 0")
+    assert browser.errors() == []
+
+
+def test_print_has_every_row_listed(page):
+    def pages():
+        return page.print().count(b"/Type /Page\n")
+
+    drawn = "return document.querySelectorAll('#rows tbody tr:not(.space)').length"
+    page.run(f"addEventListener('beforeprint', () => {{ window.printed = (() => {{ {drawn} }})(); }})")
+    before, whole = page.run(drawn), pages()
+    assert before < 60
+    assert page.run("return window.printed") == 120
+    assert page.run(drawn) == before
+    page.type("#search", "customer 7")
+    assert pages() < whole
+    assert page.run("return window.printed") == 11
 
 
 def test_search(page):
@@ -196,8 +314,10 @@ def test_filters_apply_to_table_and_map(page, small):
     page.click("#classes button[data-class='2']")
     predicted = int((small.label_distributions_.argmax(axis=1) == 2).sum())
     assert page.text("#found") == f"{predicted} of 120 nodes"
-    assert page.run("return document.querySelectorAll('.ground .dots.k0.aside').length") > 0
-    assert page.run("return document.querySelectorAll('.ground .dots.k2.aside').length") == 0
+    page.run(DRAWN)
+    drawn = page.run("return Array.from(page.map.levelOf)")
+    assert sum(level > 0 for level in drawn) == page.run("return page.map.classes.filter((one) => one === 2).length")
+    assert page.run(NAMES) == ["bronze"]
     page.click("#classes button[data-class='2']")
     assert page.text("#found") == "120 nodes"
 
@@ -216,7 +336,7 @@ def test_names_are_never_html(page):
 def test_layout_fits_the_screen(browser, small_page, width, dark):
     browser.show(width=width, dark=dark)
     browser.open(small_page)
-    browser.run("select(0)")
+    browser.run("page.select(0)")
     assert browser.run("return document.documentElement.scrollWidth") <= width
     beyond = browser.run(
         "return Array.from(document.querySelectorAll('main *, header *'))"
@@ -227,8 +347,11 @@ def test_layout_fits_the_screen(browser, small_page, width, dark):
     assert browser.run("return document.querySelector('main').clientWidth") > 0.85 * width
     paper = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert paper == rgb((DARK if dark else LIGHT)["paper"])
-    drawn = browser.run("return getComputedStyle(document.querySelector('.ground .dots.k1 path')).stroke")
-    assert drawn == rgb(class_colours(3)[dark][1])
+    browser.run(DRAWN)
+    drawn = browser.run(
+        "const { classes, looks } = page.map, at = 4 * classes.indexOf(1); return [...looks.slice(at, at + 3)]"
+    )
+    assert rgb(class_colours(3)[dark][1]) == "rgb({}, {}, {})".format(*drawn)
     assert all(len(row) >= 3 and row[2].endswith("%") for row in rows(browser))
 
 

@@ -14,6 +14,8 @@ from mtgcn.experiments.protocol import PAPER_TABLES, WORLD
 from mtgcn.experiments.tables import stored_evidence
 from mtgcn.report.reproduction import commands, findings, html_page, latex_tables
 
+pytestmark = pytest.mark.slow
+
 SECTIONS = {"tables", "label-rates", "differences", "ranks", "calibration", "time"}
 
 

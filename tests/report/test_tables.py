@@ -6,14 +6,6 @@ from rich.console import Console
 from mtgcn.report import tables
 from mtgcn.report.comparisons import comparison_table
 from mtgcn.report.pages import html
-from mtgcn.report.tables import (
-    Entry,
-    Row,
-    Table,
-    latex_escaped,
-    plain_text,
-    print_table,
-)
 
 
 @pytest.fixture
@@ -22,7 +14,7 @@ def terminal(capsys, monkeypatch):
 
     def lines(table):
         monkeypatch.setattr(tables, "Console", lambda: Console(width=80, force_terminal=True, color_system=None))
-        print_table(table)
+        tables.print_table(table)
         return capsys.readouterr().out.splitlines()
 
     return lines
@@ -39,7 +31,7 @@ def test_comparison_table_fits_80_columns(terminal, compared, name):
 
 def test_piped_table_is_aligned_plain_text(capsys, compared):
     long = "a method with a name that is far longer than any terminal is wide, " * 4
-    print_table(comparison_table(compared((("lp", 0.5), (long, 0.61)))))
+    tables.print_table(comparison_table(compared((("lp", 0.5), (long, 0.61)))))
     title, heading, lp, other, caption = capsys.readouterr().out.splitlines()
     assert title == "Accuracy % on edges_1.csv, 3 labels per class, 4 runs"
     assert other.startswith(long)
@@ -51,23 +43,23 @@ def test_piped_table_is_aligned_plain_text(capsys, compared):
 
 def test_markup_is_text(compared, terminal):
     table = comparison_table(compared((("[bold]x[/bold]", 0.5),)))
-    assert "[bold]x[/bold]" in plain_text(table)
+    assert "[bold]x[/bold]" in tables.plain_text(table)
     assert any("[bold]x[/bold]" in line for line in terminal(table))
 
 
 def test_latex_escapes():
-    assert latex_escaped(r"a_b & 5 % {x} \ ~ ^ # $") == (
+    assert tables.latex_escaped(r"a_b & 5 % {x} \ ~ ^ # $") == (
         r"a\_b \& 5 \% \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \# \$"
     )
 
 
 def test_html_escapes_and_groups():
-    entries = [Entry("-1.0", ("-2.0", "+0.0")), Entry("<i>", bold=True, bar=(0.25, "c1"))]
-    rows = [Row("<b>", entries, note="on <cpu>", style="reference")]
-    text = str(html(Table(["method", "diff", "p"], rows, groups=["2 & more"])))
+    entries = [tables.Entry("-1.0", ("-2.0", "+0.0")), tables.Entry("<i>", bold=True, bar=(0.25, "c1"))]
+    rows = [tables.Row("<b>", entries, note="on <cpu>", style="reference")]
+    text = str(html(tables.Table(["method", "diff", "p"], rows, groups=["2 & more"])))
     assert '<tr><th rowspan="2">method</th><th colspan="2" class="cell-start">2 &amp; more</th></tr>' in text
     assert '<tr class="reference"><th scope="row">&lt;b&gt;<span class="range">on &lt;cpu&gt;</span></th>' in text
     assert '<td class="cell-start">−1.0<span class="range">−2.0 to +0.0</span></td>' in text
     bar = '<span class="meter" style="--share:25.0%;--own:var(--c1)"></span>'
     assert f'<td class="best">&lt;i&gt;{bar}</td>' in text
-    assert ">semi-emb</td>" in html(Table.of_text(["node", "class"], [("1", "semi-emb")], prose=True))
+    assert ">semi-emb</td>" in html(tables.Table.of_text(["node", "class"], [("1", "semi-emb")], prose=True))

@@ -13,26 +13,6 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.storage import files
-from mtgcn.storage.files import (
-    LOCK,
-    MAX_JSON_DEPTH,
-    READY,
-    HeldElsewhere,
-    OwnedLock,
-    check_file,
-    check_files,
-    check_folder,
-    current_path,
-    exclusive_lock,
-    has_other_files,
-    own_descriptor,
-    parsed_json,
-    read_current,
-    read_plain,
-    updating,
-    write_atomically,
-    write_file,
-)
 
 NULL, ZERO, FULL = (1, 3), (1, 5), (1, 7)  # device numbers on Linux
 
@@ -77,15 +57,12 @@ def raising(error):
     return fail
 
 
-# ------------------------------------------------------------------------------------------------------------ writing
-
-
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_failed_write_keeps_the_old_content(failure, step, path, monkeypatch):
     monkeypatch.setattr(os, step, raising(failure))
     with pytest.raises(type(failure)):
-        write_atomically(path, b"after")
+        files.write_atomically(path, b"after")
     assert [entry.name for entry in path.parent.iterdir()] == ["file"]
     assert path.read_bytes() == b"before"
 
@@ -93,20 +70,20 @@ def test_failed_write_keeps_the_old_content(failure, step, path, monkeypatch):
 @pytest.mark.parametrize("mode", [0o640, 0o444, 0o755])
 def test_write_keeps_the_mode(path, mode):
     path.chmod(mode)
-    write_atomically(path, b"after")
+    files.write_atomically(path, b"after")
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"after", mode)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="changing owners needs root")
 def test_write_keeps_the_owner(path):
     os.chown(path, 1234, 5678)
-    write_atomically(path, b"after")
+    files.write_atomically(path, b"after")
     assert (path.stat().st_uid, path.stat().st_gid) == (1234, 5678)
 
 
 def test_new_file_has_the_default_mode(path):
     new = path.parent / "new" / "file"
-    write_file(new, "e\udcff.csv and é")
+    files.write_file(new, "e\udcff.csv and é")
     assert new.stat().st_mode == path.stat().st_mode
     assert new.read_text(encoding="utf-8") == "e\\udcff.csv and é"  # lone surrogates are escaped
 
@@ -116,7 +93,7 @@ def test_write_follows_links(tmp_path, name):
     (tmp_path / "near").symlink_to(tmp_path / "far" / name)
     (tmp_path / "nearer").symlink_to("near")
     for content in (b"new", b"replaced"):
-        write_atomically(tmp_path / "nearer", content)
+        files.write_atomically(tmp_path / "nearer", content)
         assert (tmp_path / "far" / name).read_bytes() == content
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_symlink()) == ["near", "nearer"]
     assert len(list(tmp_path.rglob("*"))) == 4
@@ -126,9 +103,9 @@ def test_write_goes_through_devices(tmp_path, make_device):
     null, full = make_device("null", NULL), make_device("full", FULL)
     (tmp_path / "link").symlink_to("null")
     for path in (null, tmp_path / "link"):
-        write_atomically(path, b"content")
+        files.write_atomically(path, b"content")
     with pytest.raises(InputError, match=r"cannot write .*full: No space left on device; make room there, or give"):
-        write_file(full, "content")
+        files.write_file(full, "content")
     assert stat.S_ISCHR(null.stat().st_mode)
     assert stat.S_ISCHR(full.stat().st_mode)
     assert len(list(tmp_path.iterdir())) == 3
@@ -146,7 +123,7 @@ def test_write_goes_through_a_pipe(tmp_path, content):
 
     thread = threading.Thread(target=reader)
     thread.start()
-    write_atomically(pipe, content)
+    files.write_atomically(pipe, content)
     thread.join()
     assert read == [content[:7]]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -173,14 +150,14 @@ def test_write_to_standard_output_by_path(path, mode, kept):
 @needs_descriptor_paths
 def test_own_descriptor(tmp_path, loop):
     (tmp_path / "link").symlink_to("/dev/fd/7")
-    assert [own_descriptor(path) for path in ("/dev/fd/12", tmp_path / "link", "1", loop)] == [12, 7, None, None]
+    assert [files.own_descriptor(path) for path in ("/dev/fd/12", tmp_path / "link", "1", loop)] == [12, 7, None, None]
 
 
 @pytest.mark.parametrize("code", [errno.EBUSY, errno.EPERM])
 def test_file_that_cannot_be_replaced_is_overwritten(path, monkeypatch, code):
     inode = path.stat().st_ino
     monkeypatch.setattr(os, "replace", raising(OSError(code, os.strerror(code))))
-    write_atomically(path, b"new")  # shorter
+    files.write_atomically(path, b"new")  # shorter
     assert (path.read_bytes(), path.stat().st_ino) == (b"new", inode)
     assert [entry.name for entry in path.parent.iterdir()] == ["file"]
 
@@ -196,18 +173,15 @@ def test_failed_overwrite_restores_the_content(path, monkeypatch):
     monkeypatch.setattr(os, "replace", raising(OSError(errno.EBUSY, "busy")))
     monkeypatch.setattr(os, "fsync", fails_the_second_time)
     with pytest.raises(OSError, match="No space left"):
-        write_atomically(path, b"something longer")
+        files.write_atomically(path, b"something longer")
     assert path.read_bytes() == b"before"
 
 
 def test_write_file_refuses_folders_and_invalid_names(tmp_path, loop):
     for path in (tmp_path, loop, tmp_path / ("x" * 300), tmp_path / "a\0b"):
         with pytest.raises(InputError, match=r"cannot write .*; make room there, or give another place"):
-            write_file(path, "content")
+            files.write_file(path, "content")
     assert list(tmp_path.iterdir()) == []
-
-
-# ------------------------------------------------------------------------------------------------------- destinations
 
 
 @pytest.fixture
@@ -221,20 +195,20 @@ def place(path):
 
 def test_writable_destinations(place):
     for name in ("new", "file", "new/and/deep", "folder/new", "folder/../new"):
-        check_file(place / name)
-        check_file(str(place / name))
+        files.check_file(place / name)
+        files.check_file(str(place / name))
     for name in ("new", "folder", "new/and/deep", "folder/new"):
-        check_folder(place / name)
+        files.check_folder(place / name)
 
 
 @pytest.mark.parametrize(
     ("check", "name", "message"),
     [
-        (check_file, "folder", "folder is a folder; give a file name"),
-        (check_file, "file/page.html", "cannot write .*page.html: .*file is a file; give another place"),
-        (check_file, "file/a/b", "cannot write .*b: .*file is a file; give another place"),
-        (check_folder, "file", "file is a file; give a folder for the output"),
-        (check_folder, "file/model", "cannot make folder .*model: .*file is a file; give another folder"),
+        (files.check_file, "folder", "folder is a folder; give a file name"),
+        (files.check_file, "file/page.html", "cannot write .*page.html: .*file is a file; give another place"),
+        (files.check_file, "file/a/b", "cannot write .*b: .*file is a file; give another place"),
+        (files.check_folder, "file", "file is a file; give a folder for the output"),
+        (files.check_folder, "file/model", "cannot make folder .*model: .*file is a file; give another folder"),
     ],
 )
 def test_destinations_of_the_wrong_kind(place, check, name, message):
@@ -245,30 +219,30 @@ def test_destinations_of_the_wrong_kind(place, check, name, message):
 def test_destinations_without_permission(place, monkeypatch):
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     with pytest.raises(InputError, match=f"cannot write to {place}: permission denied; give another place"):
-        check_file(place / "new" / "page.html")
+        files.check_file(place / "new" / "page.html")
     with pytest.raises(InputError, match=f"cannot write to {place}: permission denied; give another folder"):
-        check_folder(place / "model")
+        files.check_folder(place / "model")
     with pytest.raises(InputError, match=r"cannot write .*file: permission denied; give another place"):
-        check_file(place / "file")
+        files.check_file(place / "file")
     monkeypatch.setattr("os.access", lambda path, _: str(path) == str(place / "file"))
-    check_file(place / "file")  # an existing file needs no permission to create others
+    files.check_file(place / "file")  # an existing file needs no permission to create others
 
 
 @needs_pipes
 def test_special_files_are_allowed(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    check_files([tmp_path / "pipe", tmp_path / "pipe", None])
-    check_file("/dev/fd/1")
+    files.check_files([tmp_path / "pipe", tmp_path / "pipe", None])
+    files.check_file("/dev/fd/1")
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "new/" + "x" * 300, "new/" + "ä" * 130 + "/page.html", "a\0b"])
-@pytest.mark.parametrize("check", [check_file, check_folder])
+@pytest.mark.parametrize("check", [files.check_file, files.check_folder])
 def test_invalid_names(place, check, name):
     with pytest.raises(InputError, match=r"cannot (write|make folder) .*: .*(name|byte).*; give another"):
         check(place / name)
 
 
-@pytest.mark.parametrize("check", [check_file, check_folder])
+@pytest.mark.parametrize("check", [files.check_file, files.check_folder])
 def test_circular_links(loop, check):
     for path in (loop, loop / "below"):
         with pytest.raises(InputError, match=r"Too many levels of symbolic links; give another"):
@@ -276,42 +250,39 @@ def test_circular_links(loop, check):
 
 
 def test_one_file_for_two_outputs(place):
-    check_files([place / "one", place / "two", None, None])
+    files.check_files([place / "one", place / "two", None, None])
     with pytest.raises(InputError, match=r"\.\./one would be written twice; give another file"):
-        check_files([place / "one", place / "folder" / ".." / "one"])
-
-
-# ------------------------------------------------------------------------------------------------------------ reading
+        files.check_files([place / "one", place / "folder" / ".." / "one"])
 
 
 def test_read_plain(path):
     link = path.parent / "link"
     link.symlink_to("file")
-    assert read_plain(link) == read_plain(path, 6) == b"before"
+    assert files.read_plain(link) == files.read_plain(path, 6) == b"before"
     with pytest.raises(OSError, match="it has more than 5 bytes"):
-        read_plain(path, 5)
+        files.read_plain(path, 5)
     with pytest.raises(FileNotFoundError):
-        read_plain(path.parent / "nothing")
+        files.read_plain(path.parent / "nothing")
     with pytest.raises(OSError, match=r"directory|plain file"):
-        read_plain(path.parent)
+        files.read_plain(path.parent)
 
 
 @needs_pipes
 def test_read_plain_refuses_pipes_and_devices(tmp_path, make_device):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="it is not a plain file"):
-        read_plain(tmp_path / "pipe")
+        files.read_plain(tmp_path / "pipe")
     with pytest.raises(OSError, match="it is not a plain file"):
-        read_plain(make_device("endless", ZERO), 10)
+        files.read_plain(make_device("endless", ZERO), 10)
 
 
 @pytest.mark.parametrize(("opening", "closing"), ["[]", ('{"a":', "}")])
 def test_json_nesting_limit(opening, closing):
-    assert parsed_json(b'{"a": [1, 2.5, null, true, "\xc3\xa9"]}') == {"a": [1, 2.5, None, True, "é"]}
-    parsed_json(opening * MAX_JSON_DEPTH + "1" + closing * MAX_JSON_DEPTH)
-    for depth in (MAX_JSON_DEPTH + 1, 100_000):
+    assert files.parsed_json(b'{"a": [1, 2.5, null, true, "\xc3\xa9"]}') == {"a": [1, 2.5, None, True, "é"]}
+    files.parsed_json(opening * files.MAX_JSON_DEPTH + "1" + closing * files.MAX_JSON_DEPTH)
+    for depth in (files.MAX_JSON_DEPTH + 1, 100_000):
         with pytest.raises(ValueError, match="nested deeper than 100 levels"):
-            parsed_json(opening * depth + "1" + closing * depth)
+            files.parsed_json(opening * depth + "1" + closing * depth)
 
 
 @pytest.mark.parametrize(
@@ -327,10 +298,8 @@ def test_json_nesting_limit(opening, closing):
 )
 def test_invalid_json(text, message):
     with pytest.raises(ValueError, match=message):
-        parsed_json(text)
+        files.parsed_json(text)
 
-
-# -------------------------------------------------------------------------------------------------------------- locks
 
 HOLD = (
     "import sys, time; from pathlib import Path; from mtgcn.storage.files import OwnedLock\n"
@@ -355,28 +324,28 @@ def holder(lock_path):
 
 
 def test_killed_owner_releases_the_lock(lock_path, holder):
-    lock, owner = OwnedLock(lock_path), lock_path.with_name("x.lock.owner")
+    lock, owner = files.OwnedLock(lock_path), lock_path.with_name("x.lock.owner")
     for _ in range(2):
-        with pytest.raises(HeldElsewhere) as held:
+        with pytest.raises(files.HeldElsewhere) as held:
             lock.acquire()
         assert held.value.owner == str(holder.pid)
     holder.kill()
     holder.wait()
     lock.acquire()
     assert owner.read_text() == str(os.getpid())
-    with pytest.raises(HeldElsewhere):
-        OwnedLock(lock_path).acquire()
+    with pytest.raises(files.HeldElsewhere):
+        files.OwnedLock(lock_path).acquire()
     lock.release()
     assert not owner.exists()
-    OwnedLock(lock_path).acquire()
+    files.OwnedLock(lock_path).acquire()
 
 
 def test_unwritable_owner_releases_the_lock(lock_path):
     lock_path.with_name("x.lock.owner").mkdir()
     with pytest.raises(OSError, match=r"x\.lock\.owner"):
-        OwnedLock(lock_path).acquire()
+        files.OwnedLock(lock_path).acquire()
     lock_path.with_name("x.lock.owner").rmdir()
-    OwnedLock(lock_path).acquire()
+    files.OwnedLock(lock_path).acquire()
 
 
 def test_exclusive_lock_serialises(tmp_path):
@@ -384,7 +353,7 @@ def test_exclusive_lock_serialises(tmp_path):
 
     def work():
         nonlocal most
-        with exclusive_lock(tmp_path / "below" / "y.lock", "working") as had_to_wait:
+        with files.exclusive_lock(tmp_path / "below" / "y.lock", "working") as had_to_wait:
             inside.append(1)
             most = max(most, len(inside))
             waited.append(had_to_wait)
@@ -399,7 +368,7 @@ def test_exclusive_lock_serialises(tmp_path):
 
 def test_unwritable_lock_is_skipped(lock_path):
     lock_path.write_text("")
-    with exclusive_lock(lock_path / "y.lock", "working") as waited:
+    with files.exclusive_lock(lock_path / "y.lock", "working") as waited:
         assert waited is False
 
 
@@ -407,7 +376,7 @@ def test_long_wait_is_logged_and_times_out(lock_path, holder, monkeypatch, caplo
     monkeypatch.setattr(files, "QUIET_SECONDS", 0.1)
     monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.3)
     for timeout in ({"timeout": 0.3}, {}):
-        with pytest.raises(HeldElsewhere), exclusive_lock(lock_path, "making it", **timeout):
+        with pytest.raises(files.HeldElsewhere), files.exclusive_lock(lock_path, "making it", **timeout):
             pytest.fail("another process holds it")
     assert lock_path.exists()
     logged = {record.getMessage() for record in caplog.records}
@@ -415,22 +384,20 @@ def test_long_wait_is_logged_and_times_out(lock_path, holder, monkeypatch, caplo
 
 
 def test_short_wait_is_not_logged(lock_path, caplog):
-    with exclusive_lock(lock_path, "working"):
-        thread = threading.Thread(target=lambda: exclusive_lock(lock_path, "working").__enter__())
+    with files.exclusive_lock(lock_path, "working"):
+        thread = threading.Thread(target=lambda: files.exclusive_lock(lock_path, "working").__enter__())
         thread.start()
         time.sleep(0.2)
     thread.join()
     assert caplog.records == []
 
 
-# ------------------------------------------------------------------------------------- files that are replaced together
-
 NAMES = ("a", "b", "c")
 OLD, NEW = {"a": "abc", "b": "1", "c": "1"}, {"a": "ab", "b": "2"}
 
 
 def write(folder, contents, interrupted=False):
-    with updating(folder, NAMES) as partial:
+    with files.updating(folder, NAMES) as partial:
         for name, content in contents.items():
             (partial / name).write_text(content)
         if interrupted:
@@ -439,7 +406,7 @@ def write(folder, contents, interrupted=False):
 
 def found(folder):
     """The files that a reader finds; the content of `a` lists them, like the card of a model."""
-    content = {name: current_path(folder, name).read_text() for name in NAMES if current_path(folder, name).exists()}
+    content = {n: files.current_path(folder, n).read_text() for n in NAMES if files.current_path(folder, n).exists()}
     return {name: content[name] for name in content.get("a", "")}
 
 
@@ -492,6 +459,7 @@ def write_until_killed(folder, step, contents):
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("before", [{}, OLD], ids=["new folder", "files are replaced"])
@@ -508,7 +476,7 @@ def test_killed_writer_leaves_old_or_new_files(tmp_path, before):
         assert not folder.exists() or found(folder) in (before, NEW)
         outcomes.append(folder.exists() and found(folder) == NEW)
         if folder.exists() and not before and not outcomes[-1]:
-            assert not has_other_files(folder)
+            assert not files.has_other_files(folder)
         write(folder, OLD)
         assert found(folder) == OLD
         assert visible(folder) == ["a", "b", "c", *(["mine"] if before else [])]
@@ -532,7 +500,7 @@ def test_concurrent_updates_are_atomic(tmp_path):
 
 def test_update_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "UPDATE_TIMEOUT", 0.1)
-    with exclusive_lock(tmp_path / LOCK, "holding it"), pytest.raises(HeldElsewhere):
+    with files.exclusive_lock(tmp_path / files.LOCK, "holding it"), pytest.raises(files.HeldElsewhere):
         write(tmp_path, OLD)
     assert visible(tmp_path) == []
 
@@ -568,27 +536,27 @@ def test_mount_points(tmp_path):
 
 
 def test_read_current_follows_a_moving_file(tmp_path):
-    (tmp_path / READY).mkdir()
-    (tmp_path / READY / "a").write_text("new")
+    (tmp_path / files.READY).mkdir()
+    (tmp_path / files.READY / "a").write_text("new")
     looked_at = []
 
     def read(path):
         looked_at.append(path)
         if len(looked_at) == 1:
-            os.replace(tmp_path / READY / "a", tmp_path / "a")
+            os.replace(tmp_path / files.READY / "a", tmp_path / "a")
         return path.read_text()
 
-    assert read_current(tmp_path, "a", read) == "new"
-    assert looked_at == [tmp_path / READY / "a", tmp_path / "a"]
+    assert files.read_current(tmp_path, "a", read) == "new"
+    assert looked_at == [tmp_path / files.READY / "a", tmp_path / "a"]
 
 
 def test_read_current_of_new_and_missing_files(tmp_path):
     def read(path):
-        if not (tmp_path / READY).exists():
-            (tmp_path / READY).mkdir()
-            (tmp_path / READY / "a").write_text("first")
+        if not (tmp_path / files.READY).exists():
+            (tmp_path / files.READY).mkdir()
+            (tmp_path / files.READY / "a").write_text("first")
         return path.read_text()
 
-    assert read_current(tmp_path, "a", read) == "first"
+    assert files.read_current(tmp_path, "a", read) == "first"
     with pytest.raises(FileNotFoundError):
-        read_current(tmp_path, "b", lambda path: path.read_text())
+        files.read_current(tmp_path, "b", lambda path: path.read_text())

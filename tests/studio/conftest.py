@@ -41,7 +41,7 @@ def files(tmp_path):
     folder = tmp_path / "given"
     folder.mkdir()
     sizes, colours = np.arange(NODES) % 3 + 0.2 * random.standard_normal(NODES), ("red", "blue", "green")
-    rows = [f'n{node},{sizes[node]:.3f},{colours[node % 3]},"note, number {node}"\n' for node in range(NODES)]
+    rows = [f'n{node},{sizes[node]:.3f},{colours[node % 3]},"note,{node}"\n' for node in range(NODES)]
     (folder / "nodes.csv").write_text("id,size,colour,note\n" + "".join(rows), encoding="utf-8")
     pairs = {(a, b) for a in range(NODES) for b in range(a) if (a - b) % 3 == 0 and random.random() < 0.3}
     pairs |= {(a, (a + 1) % NODES) for a in range(0, NODES, 6)}
@@ -94,4 +94,6 @@ def worker():
 
 @pytest.fixture
 def studio(project, worker):
-    return Studio(project, worker)
+    studio = Studio(project, worker)
+    studio.map_patience = 60  # one round draws the map
+    return studio

@@ -13,6 +13,7 @@ from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.estimator.persistence import load_model, read_card
 from mtgcn.io.options import TableOptions
+from mtgcn.storage.files import current_path
 from mtgcn.studio import fitting
 from mtgcn.studio.fitting import FitOptions, FitWorker, Progress, fit_project, fitted_model, map_points
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitW
 ENDLESS = FitOptions("gcn", ["epochs=1000000"], folds=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "arguments"),
     [("quick", ["--method", "gcn", "--set", "epochs=20"]), ("quick_plus", ["--set", "infomax_epochs=3"])],
@@ -66,7 +68,16 @@ def test_other_settings_or_graph_need_a_full_fit(labelled, files, quick):
     assert not fit_project(labelled, FitOptions("gcn", ["epochs=21"], seed=1, folds=0)).refitted
     labelled.load_files(TableOptions(nodes=files.nodes, knn=3))
     assert fitted_model(labelled) is None
-    labelled.load_files(files)
+    labelled.undo()
+    assert fitted_model(labelled) is not None
+
+
+def test_model_of_another_version_is_fitted_again(labelled, quick):
+    fit_project(labelled, quick)
+    path = current_path(labelled.model_folder, "card.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+    assert fitted_model(labelled) is None
+    assert not fit_project(labelled, quick).refitted
     assert fitted_model(labelled) is not None
 
 
@@ -161,7 +172,7 @@ def alive(pid):
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fit_in_the_background_and_cancel(labelled, tmp_path, monkeypatch):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "users-cache"))
     worker = FitWorker(labelled, FitOptions("gcn", ["epochs=30"], folds=0))

@@ -29,7 +29,17 @@ class Behind:
         await send({"type": "http.response.body", "body": b"behind"})
 
 
-def respond(headers, *, path="/", query="", kind="http", body=(b"",), max_upload_bytes=10 * MAX_BODY_BYTES):
+def respond(
+    headers,
+    *,
+    path="/",
+    query="",
+    kind="http",
+    body=(b"",),
+    max_upload_bytes=10 * MAX_BODY_BYTES,
+    served=SERVED,
+    origins=(),
+):
     """The messages sent, and the guarded application."""
     behind, sent, parts = Behind(), [], list(body)
 
@@ -42,7 +52,7 @@ def respond(headers, *, path="/", query="", kind="http", body=(b"",), max_upload
     pairs = headers.items() if isinstance(headers, dict) else headers
     listed = [(name.encode(), value.encode()) for name, value in pairs]
     scope = {"type": kind, "path": path, "query_string": query.encode(), "headers": listed}
-    asyncio.run(Guard(behind, SERVED, max_upload_bytes)(scope, receive, send))
+    asyncio.run(Guard(behind, served, max_upload_bytes, lambda: origins)(scope, receive, send))
     return sent, behind
 
 
@@ -70,6 +80,25 @@ def test_token_is_required():
         assert sent[0]["status"] == 401
         assert behind.read is None
     assert respond(HOST, kind="websocket")[0] == [REFUSED_SOCKET]
+
+
+def test_key_of_the_cookie_is_valid_after_a_restart_but_not_in_an_address():
+    again = Served("127.0.0.1", 8123, "another-token", "the-key")
+    kept = HOST | {"cookie": "mtgcn-studio-8123=the-key"}
+    assert status(kept, served=again) == 200
+    assert status(OPENED, served=again) == 401
+    assert status(HOST, query="token=the-key", served=again) == 401
+    assert status(HOST | {"cookie": "mtgcn-studio-8123="}) == 401
+    sent, _ = respond(HOST, query="token=another-token", served=again)
+    assert headers_of(sent)["set-cookie"].startswith("mtgcn-studio-8123=the-key; HttpOnly; SameSite=Strict")
+
+
+def test_page_may_load_pictures_from_the_servers_of_the_table():
+    def policy(path):
+        return headers_of(respond(OPENED, path=path, origins=["https://p.org"])[0])["content-security-policy"]
+
+    assert "img-src 'self' data: blob: https://p.org;" in policy("/")
+    assert "p.org" not in policy("/export/labels.csv")
 
 
 def test_token_moves_into_a_cookie():

@@ -11,8 +11,8 @@ from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
 from mtgcn.studio import nodes as module
-from mtgcn.studio.fitting import FitOptions, fit_project, fitted_model
-from mtgcn.studio.nodes import SKIPPED, Nodes, picture_url
+from mtgcn.studio.fitting import FitOptions, first_answer, fit_project, fitted_model
+from mtgcn.studio.nodes import SKIPPED, Cell, Nodes, Query, picture_url
 from mtgcn.studio.project import Project
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import uncertainty_of
@@ -37,25 +37,25 @@ def fitted(labelled, quick_plus):
 
 
 def test_columns_are_shown_as_written(project, monkeypatch):
-    attributes = dict(Nodes(project).view("n4").attributes)
-    assert attributes.keys() == {"id", "size", "colour", "note"}
-    assert attributes["note"] == "note, number 4"
+    attributes = {cell.column: cell.value for cell in Nodes(project).view("n4").attributes}
+    assert attributes.keys() == {"size", "colour", "note"}
+    assert attributes["note"] == "note,4"
     monkeypatch.setattr(module, "MAX_ATTRIBUTES", 1)
     few = Nodes(project).view("n4")
-    assert (len(few.attributes), few.attributes_left_out) == (1, 3)
+    assert (len(few.attributes), few.attributes_left_out) == (1, 2)
     with pytest.raises(InputError, match="unknown node '4'"):
         Nodes(project).view("4")
 
 
 def test_largest_features_of_wide_tables_and_arrays(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_COLUMNS", 3)
-    names = [name for name, _ in Nodes(project).view("n4").attributes]
+    vars(project.loaded.graph)["cells"] = None  # of wide tables
+    names = [cell.column for cell in Nodes(project).view("n4").attributes]
     assert any("blue" in name for name in names)
     assert not any("red" in name for name in names)
     features = np.array([[0.0, 2.0, -3.0], [0, 0, 0]])
     np.savez(tmp_path / "graph.npz", edge_index=np.array([[0, 1], [1, 0]]), features=features)
     other = Nodes(opened(tmp_path, graph=tmp_path / "graph.npz"))
-    assert other.view("0").attributes == [("column 2", "1"), ("column 3", "-1")]
+    assert other.view("0").attributes == [Cell("column 2", "1"), Cell("column 3", "-1")]
     assert other.view("1").attributes_left_out == 0
 
 
@@ -88,7 +88,7 @@ def test_picture_is_a_grey_png():
 # Neighbourhood and predictions
 
 
-def test_neighbours_and_edges_among_them(tmp_path, monkeypatch):
+def test_neighbours_by_weight(tmp_path, monkeypatch):
     """a is linked to b, c and d; b to c; d to e."""
     (tmp_path / "edges.csv").write_text("source,target,weight\na,b,1\na,c,3\na,d,2\nb,c,1\nd,e,1\na,a,9\n")
     project = opened(tmp_path, edges=tmp_path / "edges.csv")
@@ -96,13 +96,12 @@ def test_neighbours_and_edges_among_them(tmp_path, monkeypatch):
     project.label("b", "x")
     view = Nodes(project).view("a")
     assert [(one.id, one.label) for one in view.neighbours] == [("c", None), ("d", None), ("b", "x")]
-    assert sorted("".join(sorted(ends)) for ends in view.edges) == ["ab", "ac", "ad", "bc"]
     assert view.neighbours_left_out == 0
     assert (view.node.predicted, view.node.class_text) == (None, "no prediction yet")
     assert (view.neighbours[2].class_name, view.neighbours[2].class_text) == ("x", "x, your label")
     monkeypatch.setattr(module, "MAX_NEIGHBOURS", 1)
     few = Nodes(project).view("a")
-    assert ([one.id for one in few.neighbours], few.neighbours_left_out, len(few.edges)) == (["c"], 2, 1)
+    assert ([one.id for one in few.neighbours], few.neighbours_left_out) == (["c"], 2)
 
 
 def test_prediction_of_a_node(fitted):
@@ -207,3 +206,105 @@ def test_queue_with_a_model(labelled, quick):
 def test_queue_is_empty_when_all_are_labelled(project):
     project.labels_path.write_text("id,label\n" + "".join(f"n{node},{node % 2}\n" for node in range(36)))
     assert Nodes(project).queue(5) == {}
+
+
+def test_table_asks_about_doubtful_rows(files, tmp_path, quick, truth):
+    project = opened(tmp_path, nodes=files.nodes, knn=5)
+    for node in ("n0", "n1", "n2", "n3"):
+        project.add_class(truth(node), node=node) if truth(node) not in project.classes else project.label(node, "cat")
+    fit_project(project, quick)
+    nodes = Nodes(project, fitted_model(project))
+    least = nodes.confidence[4:][np.argsort(nodes.confidence[4:])][2]
+    assert all(nodes.confidence[int(node[1:])] <= least for node in nodes.queue(3))
+
+
+# Search
+
+
+def test_find_and_sort(labelled, quick):
+    nodes = Nodes(labelled)
+
+    def found(**query):
+        among = query.pop("among", None)
+        return [nodes.loaded.ids[place] for place in nodes.find(Query(**query), among)]
+
+    assert found(text="NOTE,3 red") == ["n3", "n30", "n33"]
+    assert found(class_name="cat") == ["n0", "n9"]
+    assert found(among=["n9", "n2"]) == ["n9", "n2"]  # in this order
+    assert found(among={"n9": 1, "n2": 1}, sort="mine") == ["n9", "n2"]
+    sizes = [float(row["own size"]) for row in nodes.rows(nodes.find(Query(sort="own size", descending=True)).tolist())]
+    assert sizes == sorted(sizes, reverse=True)
+    assert found(certainty="above 90 %") == []
+    fit_project(labelled, quick)
+    nodes = Nodes(labelled, fitted_model(labelled))
+    parts = [len(found(certainty=name)) for name in module.CERTAINTIES]
+    assert sum(parts) == 30  # labelled nodes are not counted
+    [row] = nodes.rows([0])
+    assert (row["mine"], row["class"], row["certainty"], row["own colour"]) == ("cat", "cat", None, "red")
+
+
+def test_doubted_labels_and_changes(labelled, quick_plus):
+    for number in range(12, 24):
+        labelled.label(f"n{number}", ("cat", "dog", "eel")[number % 3])
+    labelled.label("n12", "eel")  # wrong
+    fit_project(labelled, quick_plus)
+    nodes = Nodes(labelled, fitted_model(labelled))
+    assert next(iter(nodes.doubted)) == "n12"
+    assert "predicted as 'cat'" in nodes.doubted["n12"]
+    assert nodes.changes(nodes) == []
+
+
+def test_practice_compares_with_hidden_labels(tmp_path):
+    project = Project(tmp_path / "project")
+    project.load_dataset("digits")
+    truth = project.loaded.truth
+    assert Nodes(project).practice() == (0, 0, None)
+    project.label("0", truth[0])
+    project.label("1", "9" if truth[1] != "9" else "8")
+    nodes = Nodes(project, first_answer(project), quick=True)
+    labels, correct, accuracy = nodes.practice()
+    known = np.array(truth)[2:] == np.array(nodes.class_names)[nodes.predicted[2:]]
+    assert (labels, correct, accuracy) == (2, 1, pytest.approx(known.mean()))
+
+
+def test_export_with_own_columns_for_excel(fitted):
+    plain = fitted.export("predictions.csv")
+    content = fitted.export("predictions.csv", own_columns=True, excel=True)
+    assert content.startswith(b"\xef\xbb\xbfid,predicted")
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    assert rows[4]["note"] == "note,4"
+    assert b"note" not in plain
+
+
+# Cells
+
+
+def test_cells_have_kinds_and_pictures_stay_inside_their_folder(tmp_path):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    for place in (folder / "in.png", tmp_path / "out.png"):
+        place.write_bytes(b"picture")
+    (folder / "link.png").symlink_to(tmp_path / "out.png")
+    lines = [
+        "id,what,where,about",
+        f"a,in.png,https://x.org/a,{'long ' * 20}",
+        "b,../out.png,javascript:alert(1),short",
+        "c,link.png,https://x.org/c,short",
+        "d,https://p.org:8/d.png,x,short",
+        "e,https://u@p.org/e.png,x,short",
+    ]
+    (folder / "nodes.csv").write_text("\n".join(lines))
+    project = Project(tmp_path / "project")
+    kinds = {"what": "picture", "where": "text", "about": "text"}
+    project.load_files(TableOptions(nodes=folder / "nodes.csv", knn=1, kinds=kinds), pictures=folder)
+    nodes = Nodes(project)
+    kind = {node: [cell.kind for cell in nodes.view(node).attributes] for node in "abcde"}
+    assert kind == {
+        "a": ["picture", "link", "text"],
+        "b": ["", "", ""],
+        "c": ["", "link", ""],
+        "d": ["picture", "", ""],
+        "e": ["picture", "", ""],
+    }
+    assert nodes.view("a").node.picture == "/picture/1/0/1"
+    assert nodes.loaded.picture_origins == ["https://p.org:8"]

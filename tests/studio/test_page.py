@@ -2,9 +2,11 @@
 
 import csv
 import io
+import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from browser import chromium
 from mtgcn import MutualTeachingClassifier, read_graph
@@ -37,13 +39,12 @@ MAP_STATE = """
     return { classes: Array.from(classes), labelled: Array.from(labelled) };
 """
 POSITION = """
-    const map = window.studioMap, canvas = map.$refs.canvas, box = canvas.getBoundingClientRect();
-    const [x, y] = map.place(arguments[0]), shrink = box.width / canvas.width;
-    return [box.left + x * shrink, box.top + y * shrink];
+    const map = window.studioMap, box = map.canvas.getBoundingClientRect(), [x, y] = map.place(arguments[0]);
+    return [box.left + x, box.top + y];
 """
 COLOURED_PIXELS = """
-    const canvas = document.querySelector(".map-frame canvas");
-    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const { canvas, gl } = window.studioMap, data = new Uint8Array(4 * canvas.width * canvas.height);
+    gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, data);
     let count = 0;
     for (let at = 0; at < data.length; at += 4) {
         const [red, green, blue, alpha] = data.slice(at, at + 4);
@@ -76,7 +77,7 @@ POOR_CONTRAST = """
 """
 OUTSIDE_THE_SCREEN = """
     return Array.from(document.querySelectorAll(".studio *"))
-        .filter((one) => one.getClientRects().length && !one.closest("svg, .scroll, .tabs, .unseen"))
+        .filter((one) => one.getClientRects().length && !one.closest("svg, .scroll, .tabs, .unseen, .grid"))
         .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 || one.getBoundingClientRect().left < -1)
         .map((one) => one.outerHTML.slice(0, 80));
 """
@@ -158,6 +159,8 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
         browser.show(width=1280)
         visit(browser, running.address)
         browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
+        assert browser.run("return document.documentElement.lang") == "en-US"
+        assert browser.texts("h1") == ["mtgcn studio"]
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "No file is chosen")
         for role, name in (("edges", "broken.csv"), ("nodes", "nodes.csv")):
@@ -178,10 +181,17 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
             browser.wait_until("return !!document.querySelector(`[data-class='${CSS.escape(arguments[0])}']`)", name)
         change(browser, "input[data-class=yuong]", "young")
         browser.wait_until("return document.querySelector('input[data-class=young]')")
-        change(browser, "select[aria-label*=spare]", "old")
+        change(browser, "select[aria-label*=spare]", "into old")
         browser.wait_until("return !document.querySelector('input[data-class=spare]')")
+        browser.click("[aria-label='Move class young up']")
+        browser.wait_until("return document.querySelectorAll('input[data-class]')[1].value === 'young'")
+        assert browser.run("return document.activeElement.ariaLabel") == "Move class young up"  # the focus is kept
+        change(browser, "select[aria-label*=old]", "delete")
+        browser.wait_until("return !document.querySelector('input[data-class=old]')")
         go(browser, "label")
-        assert browser.texts("#queue .classes .name") == [NASTY, "old", "young"]
+        assert browser.texts("#queue .classes .name") == [NASTY, "young"]
+        browser.press("u")
+        browser.wait_until("return document.querySelectorAll('#queue .classes .name').length === 3")
         # Label by click, skip, go back and forth, undo.
         first = browser.run(NODE)
         browser.click("#queue [data-class=young]")
@@ -200,12 +210,193 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
         browser.wait_until(LABELS, "0 labels")
         assert labels.read_text(encoding="utf-8") == "id,label\n"
         # Names are never parsed as HTML.
-        browser.run("window.studioMap.$emit('node', 0)")
+        browser.run("window.studioMap.onNode(0)")
         browser.wait_until("return document.querySelector('#queue h2').innerText === arguments[0]", NASTY)
-        assert "20" not in browser.text("#queue .facts")  # it has no age
+        assert not browser.texts("#queue .facts")  # it has no age
         assert browser.run("return document.querySelectorAll('.studio img').length") == 0
         assert [error for error in browser.errors() if "413" not in error] == []
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
+
+
+COLUMNS = ("title", "about", "pages", "cover", "link", "flavour", "shelf")
+
+
+@pytest.fixture
+def books(tmp_path):
+    """A table without ids: names, texts, pictures, links, and two columns that may be the target."""
+    folder = tmp_path / "books"
+    (folder / "covers").mkdir(parents=True)
+    random = np.random.default_rng(0)
+    topics, rows = {"novel": "love murder family", "cookbook": "pasta oven butter"}, []
+    for number in range(60):
+        genre = list(topics)[number % 2]
+        Image.new("RGB", (4, 4), (number, 90, 90)).save(folder / "covers" / f"{number}.png")
+        about = " ".join(random.choice(topics[genre].split(), 30))
+        cover = "../secret.png" if number == 7 else f"covers/{number}.png"
+        known = (genre, "AB"[number // 2 % 2]) if number < 20 else ("", "")
+        rows.append((f"Book {number}", about, 100 + 7 * number, cover, f"https://example.org/{number}", *known))
+    Image.new("RGB", (4, 4)).save(tmp_path / "secret.png")
+    with (folder / "books.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
+    return folder / "books.csv"
+
+
+def test_import_step_names_and_evidence(browser, books, tmp_path):
+    with studio(tmp_path) as running:
+        browser.show(width=1280)
+        visit(browser, running.address)
+        browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
+        choose(browser, "nodes", books)
+        browser.wait_until("return document.querySelectorAll('#import-step tbody tr').length === 10")
+        roles = browser.run("return Array.from(document.querySelectorAll('[data-column]'), (one) => one.value)")
+        assert roles == ["name", "text", "feature", "picture", "ignore", "", ""]
+        assert browser.run("return document.querySelector('#import-step input[type=checkbox]').checked")  # numbered
+        browser.click("#data .main")  # a possible target never becomes a feature by itself
+        assert browser.wait_until(HAS_MESSAGE, "flavour, shelf may hold the classes; choose a role above")
+        change(browser, "[data-column=flavour]", "label")
+        change(browser, "[data-column=shelf]", "ignore")
+        browser.wait_until("return !document.querySelector('#import-step .note')")
+        change(browser, "#import-step input[type=text]", str(tmp_path / "nowhere"))
+        browser.click("#data .main")
+        assert browser.wait_until(HAS_MESSAGE, "is no folder")
+        change(browser, "#import-step input[type=text]", str(books.parent))
+        browser.click("#data .main")
+        browser.wait_until(NODE)
+        assert browser.texts("#queue .classes .name") == ["cookbook", "novel"]
+        # Names instead of ids, and the evidence.
+        browser.wait_until(HAS_MAP)
+        browser.run("window.studioMap.onNode(30)")
+        browser.wait_until("return document.querySelector('#queue h2').innerText === 'Book 30'")
+        assert browser.run("return window.studioMap.about(30)[0]") == "Book 30"
+        assert browser.texts("#evidence .node-head .soft") == ["Node 31"]
+        assert browser.wait_until("return document.querySelector('#evidence img').naturalWidth === 4")
+        link = browser.run("const a = document.querySelector('#evidence a'); return [a.href, a.target, a.rel]")
+        assert link == ["https://example.org/30", "_blank", "noopener noreferrer"]
+        assert browser.texts("#evidence .facts dt") == ["pages"]
+        short = browser.run("return document.querySelector('.clamped').clientHeight")
+        browser.click("#evidence .text button")
+        assert browser.run("return document.querySelector('.clamped').clientHeight") >= short
+        names = [*browser.texts("#around .name"), *browser.texts("#upcoming .name")]
+        assert len(names) > 10
+        assert all(name.startswith("Book ") for name in names)
+        # Pictures outside the folder are not served.
+        browser.run("window.studioMap.onNode(7)")
+        browser.wait_until("return document.querySelector('#queue h2').innerText === 'Book 7'")
+        assert browser.run("return document.querySelectorAll('#evidence img').length") == 0
+        assert running.ask("/picture/1/7/3", running.opened)[0] == 404
+        assert running.ask("/picture/1/8/3", running.opened)[0] == 200
+        # The name is searched, too.
+        go(browser, "nodes")
+        browser.type("#nodes input[type=search]", "book 41")
+        browser.wait_until("return document.querySelector('#found').innerText === '3 of 60'")
+        found = browser.wait_until("""
+            const found = document.querySelectorAll(".grid .ag-cell[col-id=title]");
+            return found.length === 3 && Array.from(found, (one) => one.innerText);
+        """)
+        assert found == ["Book 40", "Book 41", "Book 45"]  # 41 is the id of the first, and in the pages of the last
+        assert browser.errors() == []
+    assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
+
+
+def test_nodes_view_labels_many_at_once(browser, books, tmp_path):
+    with studio(tmp_path, books, "--target", "flavour") as running:
+        browser.show(width=1280)
+        visit(browser, running.address)
+        browser.wait_until(NODE)
+        go(browser, "nodes")
+        browser.wait_until("return document.querySelectorAll('.grid .ag-row [col-id=title] span').length > 10")
+        browser.type("#nodes input[type=search]", "pasta")
+        browser.wait_until("return document.querySelector('#found').innerText === '30 of 60'")
+        change(browser, "#nodes [aria-label='Which nodes']", "mine")
+        browser.wait_until("return document.querySelector('#found').innerText === '10 of 60'")
+        change(browser, "#nodes [aria-label='Which nodes']", "")
+        browser.wait_until("return document.querySelectorAll('.grid .ag-checkbox-input').length > 12")
+        for row in (10, 11):  # without labels
+            browser.click(f".grid [row-index='{row}'] .ag-checkbox-input")
+        browser.click("#bulk .main")
+        browser.wait_until(LABELS, "22 labels")
+        assert list(labels_of(tmp_path).values()).count("cookbook") == 12
+        browser.click("#bulk button:nth-of-type(2)")  # all found
+        browser.wait_until(LABELS, "40 labels")
+        for count in (22, 20):
+            browser.click("#bulk button:last-of-type")
+            browser.wait_until(LABELS, f"{count} labels")
+        # A label in the table, then the node itself.
+        browser.run("document.querySelector('.grid [row-index=\"0\"] [col-id=title]').click()")
+        browser.wait_until("return document.querySelector('#queue h2').innerText === 'Book 1'")
+        browser.press("2")
+        browser.wait_until(SHOWS_ANOTHER, "2")
+        assert labels_of(tmp_path)["2"] == "novel"
+        rows = json.loads(running.ask("/nodes?which=mine&sort=own%20pages&descending=true", running.opened)[2])
+        assert [row["own pages"] for row in rows["rows"]][:2] == ["233", "226"]
+        assert rows["total"] == 20
+        assert browser.errors() == []
+
+
+def test_replaced_graph_is_kept_and_undo_returns(browser, files, tmp_path):
+    with studio(tmp_path, "--edges", files.edges, "--nodes", files.nodes) as running:
+        browser.show(width=1280)
+        visit(browser, running.address)
+        node = browser.wait_until(NODE)
+        browser.type("#another-class", "cat" + ENTER)  # adds a class and labels the node
+        browser.wait_until(LABELS, "1 label")
+        assert labels_of(tmp_path) == {node: "cat"}
+        browser.press("1")  # keys are not typed into the field
+        browser.wait_until(LABELS, "2 labels")
+        browser.press("u")
+        browser.wait_until(LABELS, "1 label")
+        go(browser, "data")
+        browser.click("[data-dataset=digits]")
+        browser.wait_until("return document.querySelector('#confirm')")
+        browser.run("document.querySelector('.dialog button:nth-of-type(2)').click()")  # while it fades in
+        browser.wait_until("return !document.querySelector('#confirm')")
+        assert labels_of(tmp_path) == {node: "cat"}
+        browser.click("[data-dataset=digits]")
+        browser.wait_until("return document.querySelector('#confirm')")
+        browser.run("document.querySelector('#confirm').click()")
+        browser.wait_until(LABELS, "0 labels")
+        browser.wait_until("return document.querySelector('.node-head img')")
+        browser.press("u")
+        browser.wait_until(LABELS, "1 label")
+        assert labels_of(tmp_path) == {node: "cat"}
+        go(browser, "data")
+        browser.wait_until("return document.querySelector('[data-kept]')?.innerText === 'Open digits, 0 labels'")
+        assert browser.errors() == []
+
+
+def test_open_page_survives_a_restart(browser, files, tmp_path):
+    with studio(tmp_path, "--edges", files.edges, "--nodes", files.nodes) as running:
+        browser.show(width=1280)
+        visit(browser, running.address)
+        browser.wait_until(NODE)
+        browser.type("#another-class", "cat" + ENTER)
+        browser.wait_until(LABELS, "1 label")
+        running.kill()
+        browser.wait_until("return document.querySelector('#popup').ariaHidden === 'false'")
+        assert "start it again by the same command" in browser.run(
+            "return document.querySelector('#popup').textContent"
+        )
+    with studio(tmp_path) as again:
+        assert again.served.port == running.served.port
+        browser.wait_until("return document.querySelector('#popup').ariaHidden === 'true'")
+        browser.wait_until(NODE)
+        browser.wait_until(LABELS, "1 label")
+        browser.errors()
+
+
+def test_ten_labels_by_keyboard_alone(browser, digits, tmp_path):
+    """Practice compares with the hidden labels; the focus is kept."""
+    with studio(tmp_path, "--dataset", "digits") as running:
+        browser.show(width=1280)
+        visit(browser, running.address)
+        label_by_key(browser, digits, 10)
+        browser.wait_until(LABELS, "10 labels")
+        browser.run("document.querySelector('#line [data-keep=practice]').focus()")
+        browser.press(ENTER)
+        browser.wait_until("return document.querySelector('#line').innerText.includes('You labelled 10, 10 as in')")
+        browser.wait_until("return document.querySelector('#line').innerText.includes('accuracy')")
+        assert browser.run("return document.activeElement.dataset.keep") == "practice"
+        assert browser.errors() == []
 
 
 def test_two_windows(page, fitted):
@@ -215,7 +406,7 @@ def test_two_windows(page, fitted):
         other.wait_until(NODE)
         count = int(page.text("#labels").split()[0])
         page.wait_until("return document.querySelector('#pill').innerText === 'Up to date'", seconds=120)
-        other.run("window.studioMap.$emit('node', 1700)")
+        other.run("window.studioMap.onNode(1700)")
         other.wait_until("return document.querySelector('[data-node]').dataset.node === '1700'")
         first = page.run(NODE)
         page.press("1")
@@ -248,7 +439,7 @@ def test_key_pressed_twice_labels_one_node(page):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_view_fits_the_screen_with_contrast(page, width, dark):
     page.show(width=width, dark=dark)
-    for view in ("label", "model", "data"):
+    for view in ("label", "nodes", "model", "data"):
         go(page, view)
         page.wait_until(
             "return document.querySelector(`#${arguments[0]}`)?.innerText", {"label": "around"}.get(view, view)
@@ -271,11 +462,19 @@ def test_keyboard_alone(page):
     assert all(name in text for name in ("Label", "Model", "Data", "Previous", "Skip", "Undo", "Next", "CANVAS"))
     # Keys of the map do not label.
     count = page.text("#labels")
-    page.run("document.querySelector('.map-frame canvas').focus()")
-    page.press("+", "+", RIGHT)
-    page.wait_until("const {view} = window.studioMap; return view.scale > 1.9 && view.x > 0.5")
+    page.run("window.studioMap.canvas.focus()")
+    page.press("+", "+")
+    page.wait_until("return window.studioMap.view.scale > 1.9")
     page.press(HOME)
     page.wait_until("const {view} = window.studioMap; return view.scale === 1 && view.x === 0.5")
+    # Arrow keys point at the next node, Enter shows it.
+    node = page.run(NODE)
+    page.press(LEFT)
+    pointed = page.run("const map = window.studioMap; return map.about(map.pointed)[0]")
+    assert pointed != node
+    page.press(ENTER)
+    page.wait_until(SHOWS, pointed)
+    assert page.run("return document.activeElement.tagName") == "CANVAS"
     assert page.text("#labels") == count
     # Enter on a class labels; the focus stays.
     node = page.run(NODE)
@@ -305,6 +504,16 @@ def test_redirect_page_opens_the_studio(browser, fitted, tmp_path):
     assert browser.run("return location.href") == f"{fitted.served.origin}/"
 
 
+def test_class_is_explained(page, fitted):
+    page.click("[data-keep=explain]")
+    page.wait_until("return document.querySelector('#explanation')", seconds=60)
+    [sentence] = page.texts("#explanation")
+    assert " is " in sentence
+    assert "neighbours" in sentence
+    titles = page.texts("#around h3")[-2:]
+    assert titles in (["Neighbours", "Nearest labelled"], ["Columns", "Labels"])  # of mt-gcn; of mt-plus after a refit
+
+
 def test_no_request_to_other_hosts(page, fitted):
     asked = page.run("return performance.getEntriesByType('resource').map((one) => one.name)")
     assert asked
@@ -324,7 +533,7 @@ def test_map_of_20_000_nodes(browser, tmp_path):
         browser.show(width=1280)
         visit(browser, running.address)
         browser.wait_until(HAS_MAP, seconds=240)
-        assert browser.run("return window.studioMap.xs.length") == count
+        assert browser.run("return window.studioMap.x.length") == count
         assert browser.run("return document.querySelectorAll('canvas').length") == 1
         assert browser.run("return document.querySelectorAll('*').length") < 1500
         browser.run("window.studioMap.zoom(4)")
@@ -336,11 +545,12 @@ def test_map_of_20_000_nodes(browser, tmp_path):
         assert browser.errors() == []
 
 
-@pytest.mark.parametrize("start", ["empty", "model", "files", "dataset"])
+@pytest.mark.parametrize("start", ["empty", "model", "table", "files", "dataset"])
 def test_documented_start_shows_a_node(browser, files, tmp_path, start):
     options = {
         "empty": [],
         "model": ["model"],
+        "table": [files.nodes],
         "files": ["--edges", files.edges, "--nodes", files.nodes],
         "dataset": ["--dataset", "digits"],
     }[start]
@@ -402,10 +612,10 @@ def labels_of(folder):
 
 
 def label_by_key(browser, digits, count):
-    """Label `count` nodes correctly: class 0 has the key 1, and class 9 the key 0."""
+    """Label `count` nodes correctly; a class that is a digit has its own key."""
     for _ in range(count):
         node = browser.wait_until(NODE)
-        browser.press(str((digits[node] + 1) % 10))
+        browser.press(str(digits[node]))
         browser.wait_until(SHOWS_ANOTHER, node)
 
 
@@ -459,7 +669,7 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         truth = np.array(list(digits.values()))
         assert np.mean(np.array(drawn["classes"]) == truth) > 0.8
         assert sum(drawn["labelled"]) == len(given)
-        browser.wait_until("const map = studioMap; return map.$refs.canvas.width > 100 && !map.frame")  # drawn
+        browser.wait_until("const map = studioMap; return map.canvas.width > 100 && !map.frame")  # drawn
         assert browser.run(COLOURED_PIXELS) > 1000
         # Undo, then reload.
         node = browser.wait_until(NODE)

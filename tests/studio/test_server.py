@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from mtgcn.studio.server import redirect_page
+from mtgcn.studio.server import SESSION, last_start, listen, redirect_page, write_private
 from studio_server import studio
 
 pytestmark = pytest.mark.slow
@@ -66,6 +66,21 @@ def test_redirect_page_is_private(tmp_path):
     assert not page.exists()
 
 
+def test_last_port_is_taken_again_if_it_is_free(tmp_path):
+    port, key = last_start(tmp_path)
+    assert (port, len(key)) == (0, 32)
+    with listen("127.0.0.1", 0) as first:
+        taken = first.getsockname()[1]
+        write_private(tmp_path / SESSION, f"{taken} {key}")
+        assert (tmp_path / SESSION).stat().st_mode & 0o777 == 0o600
+        assert last_start(tmp_path) == (taken, key)
+        with listen("127.0.0.1", 0, taken) as other:
+            assert other.getsockname()[1] != taken
+    with listen("127.0.0.1", 0, taken) as again:
+        assert again.getsockname()[1] == taken
+
+
+@pytest.mark.long
 def test_prints_one_line_and_writes_only_the_project(tmp_path):
     with studio(tmp_path) as running:
         assert running.address.startswith("http://127.0.0.1:")

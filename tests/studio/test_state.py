@@ -1,6 +1,7 @@
 """The shared state and one window, without a browser."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,15 @@ import pytest
 from mtgcn.studio.fitting import Progress, fit_project
 from mtgcn.studio.label_view import colours
 from mtgcn.studio.project import Project
-from mtgcn.studio.state import LABELS_BEFORE_FIT, MIN_QUEUE_LENGTH, QUEUE_LENGTH, Studio, Window
+from mtgcn.studio.state import (
+    LABELS_BEFORE_FIT,
+    MIN_QUEUE_LENGTH,
+    QUEUE_LENGTH,
+    Studio,
+    Window,
+    fit_status,
+    page_text,
+)
 
 
 def step(studio, times=1):
@@ -51,6 +60,7 @@ def test_labels_of_another_process_appear_on_the_map(studio, project):
     assert studio.snapshot.labels == {"n4": "dog"}
     assert studio.snapshot.label_counts == {"cat": 0, "dog": 1, "eel": 0}
     classes, confidence, labelled = colours(studio)
+    assert studio.nodes.model is None  # one class
     index = list(studio.points.ids).index("n4")
     assert np.flatnonzero(labelled).tolist() == [index]
     assert (classes[index], confidence[index]) == (1, 1)
@@ -158,7 +168,7 @@ def test_unexpected_error_is_logged_once_and_recovers(studio, monkeypatch, caplo
 def test_loading_another_graph_resets_everything(studio, project, files):
     project.label("n1", "dog")
     step(studio)
-    project.load_files(files)
+    project.load_files(replace(files, exclude=["note"]))
     step(studio)
     assert studio.snapshot.labels == {}
     assert studio.snapshot.load == 2
@@ -187,8 +197,8 @@ class Driver:
         asyncio.run(run())
         return self.window.node
 
-    def label(self, node, number):
-        return self.act(lambda: self.window.label(node, number))
+    def label(self, node, name):
+        return self.act(lambda: self.window.label(node, name))
 
 
 @pytest.fixture
@@ -201,27 +211,29 @@ def test_shows_the_first_node_of_the_queue(driver, studio):
     window = driver.window
     assert window.node == window.view.node.id == first
     assert window.reason == studio.queue[first]
-    assert "colour" in dict(window.view.attributes)
+    assert "colour" in {cell.column for cell in window.view.attributes}
     assert [node.id for node in window.upcoming] == others[:5]
 
 
 def test_label_shows_the_next_node(driver, studio, project):
     first = driver.act()
-    second = driver.label(first, 2)
+    second = driver.label(first, "eel")
     assert project.labels() == {first: "eel"}
     assert second == list(studio.queue)[1]
-    assert driver.label(first, 1) == second  # a late key for a node that is no longer shown
+    assert driver.label(first, "dog") == second  # a late key for a node that is no longer shown
     assert project.labels() == {first: "dog"}
-    assert driver.label(second, 7) == second  # no such class
+    assert driver.label(second, "bee") == second  # no such class
     assert driver.label(first, None) == second
     assert project.labels() == {}
+    assert driver.act(lambda: driver.window.label_as_new(second, "bee")) not in (first, second)
+    assert project.labels() == {second: "bee"}
 
 
 def test_previous_next_skip_and_undo(driver, project):
     window = driver.window
     first = driver.act()
     assert driver.act(window.previous) == first
-    second = driver.label(first, 0)
+    second = driver.label(first, "cat")
     third = driver.act(lambda: window.skip(second))
     assert len({first, second, third}) == 3
     assert project.skipped == (second,)
@@ -238,7 +250,7 @@ def test_previous_next_skip_and_undo(driver, project):
 
 def test_errors_are_messages_and_labelling_goes_on(driver, studio, project, monkeypatch, caplog):
     drawn = []
-    driver.label("stranger", 0)
+    driver.label("stranger", "cat")
     assert "stranger" in driver.messages[0][0]
     assert caplog.records == []
     monkeypatch.setattr("mtgcn.studio.nodes.Nodes.view", broken)
@@ -249,7 +261,7 @@ def test_errors_are_messages_and_labelling_goes_on(driver, studio, project, monk
     assert "TypeError" in texts
     assert "Traceback" in caplog.text
     assert drawn
-    assert driver.label(first, 2) == list(studio.queue)[1]
+    assert driver.label(first, "eel") == list(studio.queue)[1]
     assert project.labels() == {first: "eel"}
 
 
@@ -257,8 +269,71 @@ def test_label_until_no_node_is_left(driver, studio, project, truth):
     studio.auto_fit = False
     node = driver.act()
     for _ in range(36):
-        driver.label(node, studio.snapshot.classes.index(truth(node)))
+        driver.label(node, truth(node))
         node = driver.act()
     assert len(project.labels()) == 36
     driver.act(driver.window.next)
     assert driver.messages[-1] == ("No other node is in the queue now.", False)
+
+
+def test_first_answer_until_the_model_arrives(studio, project, truth, quick):
+    studio.auto_fit = False
+    step(studio)
+    queue = studio.queue
+    for node in ("n0", "n1"):
+        project.label(node, truth(node))
+    step(studio, times=2)
+    assert (studio.nodes.quick, studio.has_model, studio.queue) == (True, False, queue)
+    first = studio.nodes.predicted
+    project.label("n2", "eel")
+    step(studio)
+    assert studio.nodes.quick
+    assert len(studio.nodes.class_names) == 3
+    earlier = np.array(studio.nodes.class_names)[studio.nodes.predicted]
+    fit_project(project, quick)
+    step(studio)
+    assert studio.has_model
+    now = np.array(studio.nodes.class_names)[studio.nodes.predicted]
+    changed = [f"n{node}" for node in np.flatnonzero(now != earlier) if node > 2]
+    assert studio.listed("changed") == changed
+    assert len(first) == 36
+
+
+def test_status_says_what_is_needed(studio, project, truth):
+    def text():
+        step(studio)
+        return fit_status(studio).text
+
+    assert text() == "5 more labels, and one each of cat, dog, eel, then it learns."
+    for node in ("n0", "n1", "n3", "n4"):
+        project.label(node, truth(node))
+    assert text() == "1 more label, and one of eel, then it learns."
+    assert fit_status(studio).may_teach
+    project.label("n6", "cat")
+    assert text() == "One of eel, then it learns."
+    project.label("n2", "eel")
+    assert text() == "Starting. You can go on labelling."
+    project.delete_class("dog")
+    project.delete_class("eel")
+    studio.worker.progress = Progress()
+    assert text() == "2 more labels, and a second class, then it learns."
+    studio.auto_fit = False
+    assert text() == "3 new labels; teaching starts when you ask for it."
+
+
+@pytest.mark.parametrize(
+    ("text", "on_the_page"),
+    [
+        ("/p/uploads/ab/n.csv: b, c; choose one by --target NAME", "n.csv: b, c; choose its role above the column"),
+        (
+            "edges.csv, line 3: unknown node; add it there, or use --unknown-nodes drop to leave such edges out, or "
+            "--unknown-nodes add to add the nodes",
+            'edges.csv, line 3: unknown node; add it there, or choose "Leave out unknown nodes"',
+        ),
+        ("n.csv is a whole graph, by its suffix; give it as --graph", "give it as one file for all"),
+        ("correct them, or use --column number=a to count them as missing", "the role number for a to count"),
+    ],
+)
+def test_remedies_are_those_of_the_page(text, on_the_page):
+    assert on_the_page in page_text(text)
+    assert "--" not in page_text(text)

@@ -23,7 +23,7 @@ CHANGE = Change(title="labelled a as cat", window="w1", labels={"a": (None, "cat
 STATE = State(
     load=3,
     source=Source(files={"edges": "e.csv"}, options={"knn": None}),
-    unsettled="labels-before-3.csv",
+    unsettled=3,
     classes=("a", "b"),
     skipped=("n1",),
     renamed=(("x", "a"),),

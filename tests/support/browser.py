@@ -1,5 +1,6 @@
 """Headless chromium, driven through the W3C WebDriver protocol of chromedriver, without further packages."""
 
+import base64
 import json
 import os
 import re
@@ -76,9 +77,13 @@ class Browser:
         """Move the pointer to a position in CSS pixels."""
         self._move([(x, y)], ["pointerDown", "pointerUp"] if click else [])
 
-    def drag(self, start, end):
-        """Drag from one position to another."""
-        self._move([start, end], ["pointerDown", "pointerUp"])
+    def drag(self, *places):
+        """Drag from one position to others."""
+        self._move(places, ["pointerDown", "pointerUp"])
+
+    def print(self):
+        """The page as a PDF."""
+        return base64.b64decode(self._call("POST", "/print", {}))
 
     def _move(self, places, presses):
         moves = [{"type": "pointerMove", "duration": 100, "x": round(x), "y": round(y)} for x, y in places]
@@ -98,10 +103,18 @@ class Browser:
         """Allow or forbid scripts of pages opened from now on."""
         self._tools("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
+    @contextmanager
+    def before_pages(self, script):
+        """Run a script in every page before its own ones."""
+        added = self._tools("Page.addScriptToEvaluateOnNewDocument", {"source": script})
+        yield
+        self._tools("Page.removeScriptToEvaluateOnNewDocument", added)
+
     def errors(self):
         """Errors and warnings of the browser log since the last call."""
         log = self._call("POST", "/se/log", {"type": "browser"})
-        return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+        serious = [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+        return [message for message in serious if "GL Driver Message (OpenGL, Performance" not in message]
 
     def close(self):
         self._call("DELETE", "")
@@ -128,8 +141,9 @@ def chromium():
     ):
         try:
             address = f"http://127.0.0.1:{_port(process.stdout)}/session"
-            # In a container there is no sandbox for root, and /dev/shm is small.
+            # In a container there is no sandbox for root, /dev/shm is small, and WebGL runs in software.
             arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+            arguments.append("--enable-unsafe-swiftshader")
             options = {"binary": browser, "args": [*arguments, f"--user-data-dir={profile}"]}
             wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
             session = _answer("POST", address, {"capabilities": {"alwaysMatch": wanted}})

@@ -1,6 +1,8 @@
 """Models that are fitted without a fit, for tests of what is read off them."""
 
 from dataclasses import dataclass, field, replace
+from html import escape
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import numpy as np
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
 from mtgcn.task import Prediction
-from mtgcn.uncertainty.held_out import tempered
+from mtgcn.training.calibration import tempered
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,9 @@ class Model:
     peer_distributions_: Any = None
     peer_report_: Any = None
     history_: Any = field(default_factory=dict)
+
+    def explain(self, node):
+        return SimpleNamespace(_repr_html_=lambda: f"<p>reasons of {escape(str(node))}</p>")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property, wraps
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import ModuleType
+from importlib.machinery import PathFinder, SourceFileLoader
 from typing import Any
 
 from beartype.door import is_bearable
@@ -30,7 +29,7 @@ class ShapeError(AssertionError):
     """A value of another shape, or of another kind of numbers, than in its annotation."""
 
 
-def install() -> None:
+def install():
     """From here on, every module of the package that is imported is checked, unless MTGCN_CHECK_SHAPES is 0."""
     if os.environ.get(SWITCH) == "0":
         return
@@ -42,7 +41,7 @@ def install() -> None:
 
 
 class _Finder(MetaPathFinder):
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, fullname, path=None, target=None):
         if not fullname.startswith(PACKAGE + "."):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -52,12 +51,12 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(SourceFileLoader):
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module):
         super().exec_module(module)
         check_module(module)
 
 
-def check_module(module: ModuleType) -> None:
+def check_module(module):
     """Wrap the functions of a module and those of its classes with checks."""
     for name, value in list(vars(module).items()):
         if getattr(value, "__module__", None) != module.__name__:
@@ -68,7 +67,7 @@ def check_module(module: ModuleType) -> None:
             check_class(value)
 
 
-def check_class(owner: type) -> None:
+def check_class(owner):
     for name, value in list(vars(owner).items()):
         if name == "__init__" and dataclasses.is_dataclass(owner):
             setattr(owner, name, with_checked_fields(owner))
@@ -82,7 +81,7 @@ def check_class(owner: type) -> None:
             value.func = checked(value.func)
 
 
-def checked(function: Any) -> Any:
+def checked(function):
     """The function with checks of its arguments and result; the function itself if its annotations have no shape."""
     shapes = shapes_in(inspect.get_annotations(function), function.__module__)
     if not shapes:
@@ -94,7 +93,7 @@ def checked(function: Any) -> Any:
     require_all = Requirement(where, shapes)
 
     @wraps(function)
-    def checking(*args: Any, **kwargs: Any) -> Any:
+    def checking(*args, **kwargs):
         __tracebackhide__ = True
         given = {**dict(zip(parameters, args, strict=False)), **kwargs}
         require_arguments(given)
@@ -106,16 +105,16 @@ def checked(function: Any) -> Any:
     return checking
 
 
-def with_checked_fields(owner: type) -> Any:
+def with_checked_fields(owner):
     """The `__init__` of a dataclass, followed by a check of its fields."""
     initialise = owner.__init__
-    shapes: dict[str, Any] = {}
+    shapes = {}
     for base in reversed(owner.__mro__):
         shapes |= shapes_in(inspect.get_annotations(base), base.__module__)
     require_fields = Requirement(f"{owner.__module__}.{owner.__qualname__}", shapes)
 
     @wraps(initialise)
-    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+    def checking(self, *args, **kwargs):
         __tracebackhide__ = True
         initialise(self, *args, **kwargs)
         require_fields({name: getattr(self, name) for name in shapes})
@@ -126,11 +125,11 @@ def with_checked_fields(owner: type) -> Any:
 class Requirement:
     """Values of certain names have certain shapes, in which an axis has one length."""
 
-    def __init__(self, where: str, shapes: Mapping[str, Any]) -> None:
+    def __init__(self, where, shapes):
         self.where, self.shapes = where, shapes
-        self._met: set[Any] = set()  # combinations that passed before, since epochs repeat them
+        self._met = set()  # combinations that passed before, since epochs repeat them
 
-    def __call__(self, values: Mapping[str, Any]) -> None:
+    def __call__(self, values):
         __tracebackhide__ = True
         found = tuple((name, outline(values[name])) for name in self.shapes if name in values)
         if found in self._met:
@@ -146,7 +145,7 @@ class Requirement:
         self._met.add(found)
 
 
-def outline(value: Any) -> Any:
+def outline(value):
     """What a shape depends on: the type of a value, and that of its elements or its dtype and shape."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return type(value), value.dtype, tuple(value.shape)
@@ -155,7 +154,7 @@ def outline(value: Any) -> Any:
     return type(value)
 
 
-def described(form: Any) -> str:
+def described(form):
     if isinstance(form, type):
         return form.__name__
     kind, *rest = form
@@ -164,7 +163,7 @@ def described(form: Any) -> str:
     return f"{kind.__name__} ({', '.join(map(described, rest[0]))})"
 
 
-def shapes_in(annotations: Mapping[str, Any], module: str) -> dict[str, Any]:
+def shapes_in(annotations, module):
     """Those annotations that mention a shape, as types."""
     import mtgcn.shapes
 
@@ -179,12 +178,12 @@ def shapes_in(annotations: Mapping[str, Any], module: str) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name):
         if name.startswith("__"):
             raise KeyError(name)  # pytest looks for __tracebackhide__ in every frame
         return getattr(builtins, name, None) or getattr(collections.abc, name, Any)
 
 
-def _plain(shape: Any) -> str:
+def _plain(shape):
     text = shape.__name__ if isinstance(shape, type) else str(shape)
     return re.sub(r"\b(jaxtyping|typing|collections\.abc)\.", "", text)

@@ -59,9 +59,7 @@ class Studio:
 
 def environment(home):
     """A clean environment with this home and the tested sources."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MTGCN_CACHE", "XDG_", "NICEGUI"))
-    }
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MTGCN_CACHE", "XDG_", "NICEGUI"))}
     return kept | {"HOME": str(home), "PYTHONPATH": str(Path(mtgcn.__file__).parent.parent)}
 
 

@@ -20,7 +20,6 @@ from mtgcn.experiments.ray_cluster import ray_cluster
 from mtgcn.experiments.reproduce import machines, run_missing
 from mtgcn.experiments.store import Store
 from mtgcn.methods import Method, create
-from mtgcn.task import Prediction, Task
 
 RUNS = 3
 METHODS = {
@@ -36,7 +35,7 @@ class Waiting(Method):
 
     signs: str
 
-    def fit(self, task: Task) -> Prediction:
+    def fit(self, task):
         signs = Path(self.signs)
         with (signs / "processes").open("a") as file:
             file.write(f"{os.getpid()}\n")
@@ -47,17 +46,9 @@ class Waiting(Method):
 
 def units(signs=None):
     shared = {"protocol": "ours", "dataset": "digits", "split": "random", "validation": 500, "runs": RUNS}
+    shared |= {"averages": 1, "seed": 0, "device": "cpu", "threads": 1}
     found = [
-        Unit(
-            **shared,
-            labels_per_class=labels_per_class,
-            method=name,
-            settings=create(name, **settings),
-            averages=1,
-            seed=0,
-            device="cpu",
-            threads=1,
-        )
+        Unit(**shared, labels_per_class=labels_per_class, method=name, settings=create(name, **settings))
         for labels_per_class in (2, 3, 4, 5)
         for name, settings in METHODS.items()
     ]
@@ -69,16 +60,10 @@ def units(signs=None):
 @contextmanager
 def started(*command, **options):
     """A Python program, killed at the end if it still runs."""
-    process = subprocess.Popen(
-        [sys.executable, *map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # Background jobs of a shell ignore the signal, and the tests may be one of them.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        **options,
-    )
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    # Background jobs of a shell ignore the signal, and the tests may be one of them.
+    options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen([sys.executable, *map(str, command)], **options)
     try:
         yield process
     finally:

@@ -42,18 +42,9 @@ class WeightedPeers(Method):
         peers[:, 3] = np.eye(task.num_classes)[0]
         together = self.combined(peers, parameters)
         agreement = (peers.argmax(-1) == together.argmax(-1)[:, None]).mean(-1)
-        return Prediction(
-            together,
-            peers=peers,
-            parameters=parameters,
-            peer_report=PeerReport(
-                NAMES,
-                parameters["weights"],
-                np.tile(HELD_OUT, (task.runs, 1)),
-                agreement,
-                np.full(task.runs, self.teaching),
-            ),
-        )
+        held_out, teaching = np.tile(HELD_OUT, (task.runs, 1)), np.full(task.runs, self.teaching)
+        report = PeerReport(NAMES, parameters["weights"], held_out, agreement, teaching)
+        return Prediction(together, peers=peers, parameters=parameters, peer_report=report)
 
     def apply(self, parameters, graph, device=None):
         distance = ((smoothed_rows(graph)[None, :, :, None] - parameters["means"][:, :, None]) ** 2).sum(-1)

@@ -172,9 +172,7 @@ def test_stacked_runs_match_single_runs(task, name, settings):
             parts = np.concatenate([one.history[key] for one in apart], axis=1)
             np.testing.assert_allclose(parts, values, atol=1e-4, rtol=1e-3)
         if together.pseudo_labelled_at is not None:
-            assert np.array_equal(
-                np.concatenate([one.pseudo_labelled_at for one in apart]), together.pseudo_labelled_at
-            )
+            assert np.array_equal(np.concatenate([p.pseudo_labelled_at for p in apart]), together.pseudo_labelled_at)
 
 
 def test_chunks_fit_the_memory_budget(task, monkeypatch):

@@ -122,9 +122,7 @@ def test_confidence_by_hand():
 
 
 def test_certainty_by_hand():
-    probabilities = torch.tensor(
-        [[1 / 2, 1 / 4, 1 / 4], [1.0, 1e-30, 1e-30], [1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 1e-30]]
-    )
+    probabilities = torch.tensor([[0.5, 0.25, 0.25], [1.0, 1e-30, 1e-30], [1 / 3] * 3, [0.5, 0.5, 1e-30]])
     log2, log3 = math.log(2), math.log(3)
     expected = torch.tensor([1 - 1.5 * log2 / log3, 1, 0, 1 - log2 / log3])
     torch.testing.assert_close(certainty(probabilities.log()), expected, atol=1e-6, rtol=0)

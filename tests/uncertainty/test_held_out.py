@@ -1,16 +1,14 @@
-import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import binom, binomtest
+from scipy.stats import beta, binom
 
 from fitted_models import Knows, Model, drawn_probabilities, with_labels
 from mtgcn.errors import InputError
-from mtgcn.graph import UNLABELED
 from mtgcn.methods import Method, create
 from mtgcn.task import Prediction
+from mtgcn.training.calibration import tempered
 from mtgcn.uncertainty import held_out as module
 from mtgcn.uncertainty.held_out import (
     binomial_cdf,
@@ -21,10 +19,7 @@ from mtgcn.uncertainty.held_out import (
     prediction_sets,
     stratified_folds,
     temperature,
-    temperature_from,
-    tempered,
     why_not_measurable,
-    wilson_interval,
 )
 
 QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
@@ -51,16 +46,23 @@ class Memorises(Method):
 
 def test_labels_are_held_out(some_labels):
     measured = expected_accuracy(some_labels, Memorises(), seed=0)
-    assert measured.accuracy == pytest.approx(8 / 24)  # the labels of class 0, and no other
     assert (measured.labels, measured.folds) == (24, 5)
-    # Wilson's interval by hand, z = 1.96: (x + z²/2 ± z √(x (n - x) / n + z²/4)) / (n + z²) for x = 8 of n = 24.
-    middle, reach, scale = 8 + 3.8415 / 2, 1.95996 * (8 * 16 / 24 + 3.8415 / 4) ** 0.5, 24 + 3.8415
-    assert measured.ci95 == pytest.approx(((middle - reach) / scale, (middle + reach) / scale), abs=1e-4)
+    # The labels of class 0, and no other, are predicted: 8 of 24. They count as 24 · 0.65 / (1 + 24 / 210) labels, and
+    # the prior as 2.8 labels, of which 61 % are correct.
+    worth = 24 * 0.65 / (1 + 24 / 210)
+    right, wrong = 2.8 * 0.61 + worth / 3, 2.8 * 0.39 + worth * 2 / 3
+    assert measured.accuracy == pytest.approx(right / (right + wrong))
+    assert measured.ci90 == pytest.approx(beta(right, wrong).interval(0.9))
+    assert measured.ci95 == pytest.approx(beta(right, wrong).interval(0.95))
 
-    of_one_class = replace(some_labels, labels=np.where(some_labels.labels == UNLABELED, UNLABELED, 0))
-    measured = expected_accuracy(of_one_class, Memorises(), seed=0)
-    assert (measured.accuracy, measured.ci95[1]) == (1, 1)
-    assert measured.ci95[0] == pytest.approx(1 - 3.8415 / (24 + 3.8415), abs=1e-4)
+
+def test_two_labels_per_class_are_enough(make_graph):
+    graph = with_labels(make_graph(), range(6))
+    assert why_not_measurable(graph, Memorises()) is None
+    measured = expected_accuracy(graph, Memorises(), seed=0)
+    assert (measured.labels, measured.folds) == (6, 5)
+    low, high = measured.ci90
+    assert 0 < low < 0.25 < 0.6 < high < 1
 
 
 def test_graphs_with_and_without_features(some_labels):
@@ -76,10 +78,10 @@ def test_folds_are_runs_of_one_task(some_labels, monkeypatch):
     monkeypatch.setattr(module, "fit_in_chunks", lambda method, task: tasks.append(task) or method.fit(task))
     expected_accuracy(some_labels, Memorises(), seed=0, folds=4)
     [task] = tasks
-    assert task.runs == 4
-    # Each class has 8 labels, so each of 4 folds holds out 2 of each.
-    for run in range(4):
-        assert np.bincount(task.labelled.classes[run]).tolist() == [6, 6, 6]
+    # Each class has 8 labels, so each of 4 folds holds out 2 of each. The learning curve uses two quarters of all.
+    shown = [index[index >= 0].numpy() for index in task.labelled.index]
+    assert [np.bincount(some_labels.labels[nodes]).tolist() for nodes in shown] == [[6, 6, 6]] * 4 + [[2, 2, 2]] * 2
+    assert not set(shown[4]) & set(shown[5])
 
 
 def test_stratified_folds_depend_on_the_seed(some_labels):
@@ -92,95 +94,15 @@ def test_stratified_folds_depend_on_the_seed(some_labels):
 @pytest.mark.parametrize(
     ("labelled", "method", "reason"),
     [
-        (range(15), "mt-gcn", "15 labels are too few to tell; 20 are needed"),
-        ([*range(0, 60, 3), *range(1, 15, 3)], "mt-gcn", "class '2' has 0 labels, too few to tell; 5 of each class"),
+        ([0, 1, 2, 3, 4], "mt-gcn", "class '2' has 1 label, and none can be held out; 2 of each class are needed"),
+        ([0, 1, 3, 4], "mt-gcn", "class '2' has 0 labels"),
         (range(24), "gcn+v", "validation"),
     ],
 )
 def test_why_not_measurable(make_graph, some_labels, labelled, method, reason):
     graph = with_labels(make_graph(nodes=60), list(labelled))
-    assert reason in why_not_measurable(graph, create(method), folds=5)
-    assert why_not_measurable(some_labels, create("mt-gcn"), folds=5) is None
-
-
-def test_check_folds():
-    for number in (0, 2, 5):
-        check_folds(number)
-    for number in (-1, 1):
-        with pytest.raises(InputError, match=f"folds is {number}; give at least 2, or 0"):
-            check_folds(number)
-
-
-@pytest.mark.parametrize("trials", [1, 2, 7, 60, 2708, 5_000_000])
-def test_binomial_cdf_and_wilson_interval_equal_scipy(trials):
-    counts = np.unique(np.linspace(0, trials, 25).astype(int)).tolist()
-    for share in (0.0, 1e-6, 0.2, 0.25, 0.5, 0.875, 1 - 1e-6, 1.0):
-        found = [binomial_cdf(successes, trials, share) for successes in counts]
-        assert found == pytest.approx(binom.cdf(counts, trials, share), rel=0, abs=1e-12)
-    for successes, confidence in itertools.product(counts, (0.5, 0.95, 0.999)):
-        expected = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
-        assert wilson_interval(successes, trials, confidence) == pytest.approx(tuple(expected), rel=0, abs=1e-12)
-
-
-# -------------------------------------------------------------------------------------------------------- temperature
-
-
-def test_tempered_keeps_the_prediction():
-    probabilities = np.random.default_rng(0).dirichlet(np.ones(4), 50)
-    np.testing.assert_allclose(tempered(probabilities, 1), probabilities, atol=1e-6)
-    for value in (0.1, 0.5, 3, 10):
-        assert (tempered(probabilities, value).argmax(1) == probabilities.argmax(1)).all()
-        np.testing.assert_allclose(tempered(probabilities, value).sum(1), 1)
-    assert np.isfinite(tempered(np.array([[1.0, 0.0]]), 0.1)).all()
-
-
-@pytest.mark.parametrize("sharpness", [0.5, 1, 2])
-def test_many_labels_recover_the_temperature(sharpness):
-    _, sharpened, labels = drawn_probabilities(4000, 4, seed=1, sharpness=sharpness)
-    held_out = np.array_split(np.arange(4000), 5)
-    found = temperature_from(sharpened, np.stack([sharpened] * 5), held_out, labels)
-    assert found == pytest.approx(sharpness, rel=0.08)
-
-
-@pytest.mark.parametrize(("labels", "right"), [(20, 10), (20, 20), (80, 40), (400, 300)])
-def test_prior_weighs_twenty_labels(labels, right):
-    # Every label is predicted with the same probability, so log τ = u is where the gradients of the prior,
-    # 20 u² / 2, and of the likelihood of `right` correct labels balance: 20 u = z/τ (wrong q - right (1 - q)).
-    sure = 0.9
-    odds = np.log(sure / (1 - sure))
-
-    def imbalance(u):
-        z = odds / np.exp(u)
-        q = 1 / (1 + np.exp(-z))
-        return 20 * u - z * ((labels - right) * q - right * (1 - q))
-
-    predicted = np.tile([sure, 1 - sure], (labels, 1))
-    predicted[::2] = predicted[::2, ::-1]
-    classes = predicted.argmax(1)
-    classes[right:] = 1 - classes[right:]
-    found = temperature_from(predicted, predicted[None], [np.arange(labels)], classes)
-    assert found == pytest.approx(np.exp(brentq(imbalance, -2, 2)), rel=1e-4)
-
-
-def test_a_label_is_scored_by_the_fit_without_it():
-    _, sharpened, labels = drawn_probabilities(4000, 4, seed=2, sharpness=2)
-    held_out = np.array_split(np.arange(4000), 4)
-    fits = np.stack([sharpened] * 4)
-    for fit, nodes in zip(fits, held_out, strict=True):
-        others = np.setdiff1d(np.arange(4000), nodes)
-        fit[others] = np.eye(4)[(labels[others] + 1) % 4]  # all wrong, but not scored
-    assert temperature_from(sharpened, fits, held_out, labels) == pytest.approx(2, rel=0.08)
-
-
-def test_few_labels_match_the_confidence_of_the_mean():
-    fits = np.random.default_rng(3).dirichlet(np.full(3, 0.3), (6, 200))
-    held_out, labels, rest = [np.array([number]) for number in range(6)], np.arange(200) % 3, np.arange(6, 200)
-    value = temperature_from(fits[0], fits, held_out, labels)
-    assert value > 1
-    expected = fits.mean(0)[rest].max(1).mean()
-    assert tempered(fits[0], value)[rest].max(1).mean() == pytest.approx(expected, abs=1e-3)
-    equal = np.stack([fits[0]] * 6)
-    assert temperature_from(fits[0], equal, held_out, labels) == pytest.approx(1, abs=1e-2)
+    assert reason in why_not_measurable(graph, create(method))
+    assert why_not_measurable(some_labels, create("mt-gcn")) is None
 
 
 def test_folds_keep_the_only_label_of_a_class(make_graph):
@@ -192,10 +114,32 @@ def test_folds_keep_the_only_label_of_a_class(make_graph):
         folds(with_labels(make_graph(), [0, 1, 2]))
 
 
-def test_temperature_of_a_fit(make_graph):
-    method = create("mt-gcn", warmup_epochs=20, teaching_epochs=20)
-    value = temperature(Model(with_labels(make_graph(), range(12)), method, np.tile([0.4, 0.3, 0.3], (40, 1))))
-    assert 0.1 <= value <= 10
+def test_check_folds():
+    for number in (None, 0, 2, 5):
+        check_folds(number)
+    for number in (-1, 1):
+        with pytest.raises(InputError, match=f"folds is {number}; give at least 2, or 0"):
+            check_folds(number)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 60, 2708, 5_000_000])
+def test_binomial_cdf_equals_scipy(trials):
+    counts = np.unique(np.linspace(0, trials, 25).astype(int)).tolist()
+    for share in (0.0, 1e-6, 0.2, 0.25, 0.5, 0.875, 1 - 1e-6, 1.0):
+        found = [binomial_cdf(successes, trials, share) for successes in counts]
+        assert found == pytest.approx(binom.cdf(counts, trials, share), rel=0, abs=1e-12)
+
+
+# -------------------------------------------------------------------------------------------------------- temperature
+
+
+def test_temperature_matches_the_expected_accuracy(some_labels):
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    value = temperature(Model(some_labels, Memorises(), probabilities))
+    confidence = tempered(probabilities, value)[24:].max(axis=1).mean()
+    assert confidence == pytest.approx(expected_accuracy(some_labels, Memorises(), seed=0).accuracy, abs=1e-3)
+    with pytest.raises(InputError, match="no temperature: class '0' has 1 label, and none can be held out"):
+        temperature(Model(with_labels(some_labels, [0, 1, 2]), Memorises(), probabilities))
 
 
 # ----------------------------------------------------------------------------------------------------- prediction sets

@@ -1,3 +1,4 @@
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -5,11 +6,12 @@ import pytest
 import scipy.sparse as sp
 
 from fitted_models import Model, with_labels
+from mtgcn.errors import GraphNote
 from mtgcn.graph import Graph
 from mtgcn.io.read import read_graph
 from mtgcn.linalg.neighbours import neighbour_graph
 from mtgcn.methods import create
-from mtgcn.uncertainty.held_out import expected_accuracy, label_copies, why_not_measurable
+from mtgcn.uncertainty.held_out import expected_accuracy, label_copies, predictive_columns, why_not_measurable
 from mtgcn.uncertainty.warnings import (
     collapse_warning,
     component_warning,
@@ -19,6 +21,7 @@ from mtgcn.uncertainty.warnings import (
     model_warnings,
     predicted_homophily_warning,
     single_label_warning,
+    uneven_warning,
     unlike_columns_warning,
 )
 
@@ -127,6 +130,8 @@ def test_collapse():
     assert collapse_warning(ring(3), np.eye(3)[np.zeros(60, dtype=int)]) is None  # all nodes are labelled
     rare = replace(ring(2), labels=np.where(np.arange(60) < 10, np.arange(60) == 9, -1))
     assert collapse_warning(rare, np.eye(2)[(np.arange(60) == 9).astype(int)]) is None
+    assert uneven_warning(rare, np.eye(2)[(np.arange(60) == 9).astype(int)]).startswith("100 % of the nodes without a")
+    assert uneven_warning(rare, np.eye(2)[np.arange(60) % 4 // 3]) is None  # 75 %
 
 
 def test_missing_class():
@@ -245,7 +250,33 @@ def test_copied_category_is_named(tmp_path):
     (tmp_path / "nodes.csv").write_text("\n".join(["id,a,kind,label", *rows]))
     graph = read_graph(nodes=tmp_path / "nodes.csv", knn=3)
     assert {graph.feature_names[column] for column in label_copies(graph)} >= {"kind=ant", "kind=bee", "kind=cat"}
-    assert copies_warning(graph).startswith("Column 'kind': filled only")
+    assert copies_warning(graph).startswith("Column 'kind' (30 of 30 labels) predicts label alone: is it a copy?")
+
+
+@pytest.mark.parametrize(
+    ("answers", "wrong", "told"),
+    [
+        (["yes", "no"], 0, 40),  # one to one
+        (["yes", "no"], 2, 38),  # nearly
+        (["yes", "no"], 6, None),
+        (["a b", "c d"], 0, 40),  # several values for each class
+    ],
+)
+def test_column_that_predicts_the_target(tmp_path, answers, wrong, told):
+    generator, rows = np.random.default_rng(0), []
+    for row in range(120):
+        survived = row % 2
+        own = answers[survived ^ (row < wrong)].split()
+        rows.append(f"{generator.normal():.2f},{own[row // 2 % len(own)]},{survived if row < 40 else ''}")
+    (tmp_path / "t.csv").write_text("\n".join(["age,alive,survived", *rows, ""]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphNote)
+        graph = read_graph(nodes=tmp_path / "t.csv", knn=3)
+    assert predictive_columns(graph) == ({} if told is None else {"alive": told})
+    start = None if told is None else f"Column 'alive' ({told} of 40 labels) predicts survived alone: is it a copy?"
+    assert (copies_warning(graph) or "").startswith(start or "")
+    left_out = {graph.feature_names[column].partition("=")[0] for column in label_copies(graph)}
+    assert left_out == ({"alive"} if told == 40 else set())
 
 
 def test_copies_alone_tell_no_accuracy(make_graph):

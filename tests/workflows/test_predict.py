@@ -1,6 +1,7 @@
 """`mtgcn predict`: nodes of the model, new nodes, other graphs, and the table that is written."""
 
 import csv
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -9,20 +10,14 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import save_model
+from mtgcn.estimator.predictions import Predictions
 from mtgcn.graph import UNLABELED
 from mtgcn.io.options import TableOptions
 from mtgcn.workflows.fit import fit_files
-from mtgcn.workflows.predict import Predictions, predict_files, predictions_table
+from mtgcn.workflows.predict import predict_files, predictions_table
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
 NODES = 40
-
-
-@pytest.fixture(autouse=True, scope="module")
-def empty_cache(tmp_path_factory):
-    """Fits use a cache of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MTGCN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 class Tables:
@@ -260,7 +255,7 @@ def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):
     rows = [[node + 1, *features[node].tolist()] for node in range(NODES)]
     found, notes = tables.predicted(tables.folder / "bare", tables.node_table(rows))
     assert [row["predicted"] for row in found.values()] == model.transduction_.astype(str).tolist()
-    assert notes == []
+    assert notes == [f"{NODES} of {NODES} rows equal rows of the fit and get the predictions of the fit"]
     with pytest.raises(InputError, match="have no ids, so edges cannot refer to them"):
         tables.predicted(tables.folder / "bare", tables.joining([["new", *rows[3][1:]]], [["new", 3]]))
 
@@ -271,12 +266,10 @@ def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):
 @pytest.fixture
 def four_nodes():
     """A labelled node, a pseudo-labelled one, one that is neither, and one whose peers disagree."""
-    peers = np.array(
-        [[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.7, 0.3]], [[0.7, 0.3], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]]]
-    )
+    peers = np.array([[[9, 1], [2, 8], [6, 4], [7, 3]], [[7, 3], [4, 6], [8, 2], [1, 9]]]) / 10
     return Predictions(
         ids=np.array(["007", "n, 2", "Käse", "=1+1"]),
-        class_names=("a", 'b, or "c"'),
+        classes=np.array(["a", 'b, or "c"']),
         probabilities=peers.mean(0),
         peers=peers,
         labeled_iter=np.array([0, 201, -1, -1]),
@@ -297,6 +290,15 @@ def test_predictions_table(four_nodes, monkeypatch, batch):
     assert four_nodes.count_by_class() == {"a": 2, 'b, or "c"': 2}
     without_peers = predictions_table(replace(four_nodes, peers=None)).decode()
     assert {row["peers_agree"] for row in csv.DictReader(without_peers.splitlines())} == {""}
+
+
+def test_formulas_become_text_for_spreadsheets(four_nodes):
+    own = {"note": ["=1+1", "-5.2", "@sum", "-x"]}
+    content = predictions_table(replace(four_nodes, own=own), excel_safe=True, bom=True)
+    assert content.startswith(b"\xef\xbb\xbfid,")
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    assert [row["note"] for row in rows] == ["'=1+1", "-5.2", "'@sum", "'-x"]
+    assert predictions_table(replace(four_nodes, own=own)).decode().count("'") == 0
 
 
 def test_peers_of_small_weight_do_not_count_for_agreement(four_nodes):

@@ -26,7 +26,7 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your own graph": (fit.fit, fit.predict, fit.suggest, fit.label, fit.studio),
+    "Your own graph": (fit.fit, fit.predict, fit.explain, fit.suggest, fit.label, fit.doubt, fit.serve, fit.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods, data.cache),
     "Whole tables": (experiments.reproduce, arena.arena, experiments.report),
 }
@@ -43,6 +43,7 @@ EXAMPLES = (
     "mtgcn run --edges e.csv --labels l.csv --labels-per-class 3 --out rows/",
     "mtgcn run --graph graph.npz --split splits.json --method mine:Shares --json",
     "mtgcn compare --dataset citeseer --labels-per-class 3 --methods lp,gcn,mt-plus",
+    "mtgcn compare table.csv --target species --labels-per-class 5",
     "mtgcn compare --edges edges.csv --nodes nodes.csv --labels-per-class 3",
     "mtgcn compare --graph data.pt --labels-per-class 5 --latex table.tex",
     "mtgcn compare --dataset cora --split public --report page.html --out rows/",
@@ -58,23 +59,31 @@ EXAMPLES = (
     "mtgcn report model/ --out page.html",
     "mtgcn report reproduction/",
     "mtgcn demo",
+    "mtgcn fit customers.csv --target segment --out model/",
     "mtgcn fit --edges edges.csv --labels labels.csv --out model/",
     "mtgcn fit --edges e.csv --nodes n.csv --column label=topic --out model/",
-    "mtgcn fit --nodes table.csv --knn 10 --out model/ --report page.html",
+    "mtgcn fit table.csv --knn 5 --column id=none --out model/ --report page.html",
     "mtgcn predict model/ --out predictions.csv",
-    "mtgcn predict model/ --nodes new.csv --out predictions.csv",
+    "mtgcn predict model/ new.csv --out predictions.csv",
+    "mtgcn explain model/ 17",
+    "mtgcn explain model/ 17 --versus politician --json",
     "mtgcn suggest model/",
     "mtgcn suggest model/ --count 3 --json",
     "mtgcn suggest model/ --out to-label.csv",
     "mtgcn label model/ to-label.csv",
+    "mtgcn doubt model/",
+    "mtgcn doubt model/ --count 20 --out to-correct.csv",
+    "mtgcn serve model/ --port 8000",
+    "mtgcn serve model/ --no-token",
     "mtgcn studio",
+    "mtgcn studio table.csv",
     "mtgcn studio --dataset digits --project digits/",
     "mtgcn studio --edges edges.csv --nodes nodes.csv --port 8080 --no-browser",
 )
 
 app = typer.Typer(
     name="mtgcn",
-    help="Classify the nodes of a graph from a handful of labels.",
+    help="Classify the rows of a table or the nodes of a graph from a handful of labels.",
     epilog="mtgcn COMMAND -h shows the options of a command, with examples.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

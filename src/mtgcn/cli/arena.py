@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from mtgcn.cli.options import Device, listed, method_lists, option, remark, show
+from mtgcn.cli.options import Device, Score, listed, method_lists, option, remark, show
 from mtgcn.errors import InputError
 
 METHODS_HELP = "Names that mtgcn methods lists; module:Class is one of your own."
@@ -25,6 +25,7 @@ def arena(
     validation_per_class: Annotated[int, option("Validation labels, for methods that use them.", "N")] = 0,
     out: Annotated[Path | None, option("Folder of rows and page; stored units are not run again.", "DIR")] = None,
     check: Annotated[Path | None, option("Recompute some of the rows in a folder instead.", "DIR")] = None,
+    score: Score = "accuracy",
     workers: Annotated[int | None, option("Processes.", "N", default="by cores")] = None,
     ray: Annotated[str | None, option("Instead of --workers, a Ray cluster.", "ADDRESS|local")] = None,
     device: Device = "auto",
@@ -34,12 +35,14 @@ def arena(
     from mtgcn.experiments.arena import GRAPHS, arena_units, missing_units, record_failure, stored_arena
     from mtgcn.experiments.protocol import checked_seed
     from mtgcn.experiments.reproduce import machines, sweep
+    from mtgcn.experiments.scoring import check_score
     from mtgcn.experiments.store import Store
     from mtgcn.report.arena import rank_table, rankings_of, write_arena
     from mtgcn.report.progress import sweep_progress
     from mtgcn.report.tables import markdown_lines
 
     names = listed(methods, "methods")
+    check_score(score)
     if check is not None:
         _check(check, names or [], seed or 0, device)
         return
@@ -63,7 +66,7 @@ def arena(
         for unit, error in sweep(missing_units(units, store.units), store, found, sweep_progress):
             record_failure(out, unit, error)
             remark(f"{unit.title}: {error}")
-        stored = stored_arena(out, store.units, seed)
+        stored = stored_arena(out, store.units, seed, score)
     if stored is None:
         raise InputError(f"all {len(units)} units failed; the lines above give the reasons")
     remark(f"wrote {write_arena(out, stored)}")

@@ -14,6 +14,7 @@ from mtgcn.cli.options import (
     AsJson,
     Device,
     FileOptions,
+    Score,
     Seed,
     Settings,
     dataset_names,
@@ -62,6 +63,7 @@ class SplitOptions:
             "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file.", "NAME|FILE"
         ),
     ] = "random"
+    score: Score = "accuracy"
     device: Device = "auto"
 
     def label_counts(self) -> int | tuple[int, ...] | None:
@@ -107,7 +109,7 @@ def run(
     comparison, notes = _compare([method], dataset, files, splits, output, settings or (), command=context.obj or "")
     [cell] = comparison.cells
     if output.as_json:
-        print_json(asdict(cell) | {"notes": notes, "warnings": comparison.warnings})
+        print_json(asdict(cell) | {"score": comparison.score, "notes": notes, "warnings": comparison.warnings})
     else:
         print_table(cell_table(cell))
 
@@ -202,29 +204,32 @@ def _compare(
     from mtgcn.environment import chosen_device
     from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
     from mtgcn.experiments.protocol import PUBLIC, check_not_final
+    from mtgcn.experiments.scoring import check_score
     from mtgcn.experiments.store import Store
     from mtgcn.report.comparisons import comparison_page, comparison_tables, write_comparisons
     from mtgcn.report.progress import fitting_progress
     from mtgcn.storage.files import check_files, check_folder, write_file
     from mtgcn.workflows.inputs import read_graph
-    from mtgcn.workflows.output import collected_notes
+    from mtgcn.workflows.output import collected_files, collected_notes
 
     tables = files.table_options()
     if (dataset is None) != tables.given:
         given = "no graph" if dataset is None else "two graphs"
-        raise InputError(f"{given}; give either --dataset or own files, for instance --edges")
+        raise InputError(f"{given}; give either --dataset or own files, for instance a table")
     if tables.given and splits.split == PUBLIC:
         raise InputError("own files have no public split; use --split random, or a split file")
     check_not_final(splits.seed)
+    check_score(splits.score)
     methods, setting_notes = configured_methods(names, settings)
     label_counts, device = splits.label_counts(), chosen_device(splits.device)
     if output.out is not None:
         check_folder(output.out, "rows")
     check_files((output.latex, output.report))
-    with collected_notes() as notes:
+    with collected_notes() as notes, collected_files() as recognised:
         graph = datasets.load(dataset) if dataset is not None else read_graph(tables)
     if not len(graph.known):
-        raise InputError("no node is labelled, so nothing can be scored; give --labels, or a column 'label' in --nodes")
+        raise InputError("no node is labelled, so nothing can be scored; give --target or --labels")
+    check_score(splits.score, graph.num_classes)
     notes += setting_notes
     written: list[Path] = []
     with nullcontext() if output.out is None else Store(output.out) as store:
@@ -242,9 +247,9 @@ def _compare(
             store=store,
         )
         if store is not None:
-            stored = stored_comparisons(store.units.values(), reference)
+            stored = stored_comparisons(store.units.values(), reference, splits.score)
             written += [store.path, *write_comparisons(store.folder, stored)]
-    comparison = comparison_of(rows, reference)
+    comparison = comparison_of(rows, reference, splits.score)
     texts: list[tuple[Path, str]] = []  # all rendered before the first is written
     if output.latex is not None:
         texts.append((output.latex, comparison_tables([comparison])))
@@ -257,7 +262,11 @@ def _compare(
             before = f". Written before that: {', '.join(map(str, written))}" if written else ""
             raise InputError(f"{error}{before}") from error
     if not output.as_json:
-        for message in (*(f"note: {note}" for note in notes), *(f"warning: {one}" for one in comparison.warnings)):
+        for message in (
+            *recognised,
+            *(f"note: {note}" for note in notes),
+            *(f"warning: {one}" for one in comparison.warnings),
+        ):
             remark(message)
     if written:
         remark(f"wrote {', '.join(map(str, written))}")

@@ -1,13 +1,15 @@
-"""`mtgcn fit`, `predict`, `suggest`, `label` and `studio`: models of graphs in files."""
+"""`mtgcn fit`, `predict`, `explain`, `suggest`, `label`, `doubt`, `serve` and `studio`: models of graphs in files."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import tempfile
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from itertools import repeat
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +18,7 @@ from mtgcn.cli.options import (
     Columns,
     Device,
     FileOptions,
+    Score,
     Seed,
     Settings,
     dataset_names,
@@ -27,8 +30,19 @@ from mtgcn.cli.options import (
 )
 from mtgcn.errors import InputError
 
+if TYPE_CHECKING:
+    from mtgcn.uncertainty.doubt import DoubtfulLabels
+    from mtgcn.uncertainty.suggestions import Suggestions
+
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder that mtgcn fit wrote.", metavar="MODEL")]
-Folds = Annotated[int, option("Folds of the cross-validated accuracy estimate; 0: no estimate.", "N")]
+Folds = Annotated[
+    int | None,
+    option(
+        "Estimate the accuracy by this many more fits; 0: no estimate.",
+        "N",
+        default="the method's cross-validation, or 5",
+    ),
+]
 
 
 def fit(
@@ -48,15 +62,25 @@ def fit(
         str | None, option("For instance mt-gcn, gcn or lp.", "NAME", default="mt-plus", complete=method_names)
     ] = None,
     settings: Settings = None,
-    folds: Folds = 5,
+    folds: Folds = None,
+    score: Score = "accuracy",
+    class_prior: Annotated[
+        str | None,
+        option(
+            "Class shares to which probabilities are corrected: known ones, those of the labels, or estimated.",
+            "A=0.2,B=0.8|labelled|estimated",
+            default="no correction",
+        ),
+    ] = None,
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Classify all nodes of your own graph from a few labels.
+    """Classify all rows of a table, or all nodes of a graph, from a few labels.
 
     Reports label coverage and a cross-validated accuracy estimate, and warns when predictions are unreliable.
     """
+    from mtgcn.estimator.class_prior import parsed_prior
     from mtgcn.workflows.fit import fit_files, summary_lines
 
     summary = fit_files(
@@ -68,6 +92,8 @@ def fit(
         settings=settings or (),
         classes=listed(classes, "classes"),
         folds=folds,
+        score=score,
+        class_prior=parsed_prior(class_prior),
         seed=seed,
         device=device,
     )
@@ -77,19 +103,27 @@ def fit(
 def predict(
     model: ModelFolder,
     out: Annotated[Path, option("CSV file for the predictions; - is standard output.", "FILE")],
-    files: Annotated[FileOptions, "edges", "nodes", "graph", "columns", "unknown_nodes", "header"],
+    files: Annotated[FileOptions, "table", "edges", "nodes", "graph", "columns", "unknown_nodes", "header"],
     new_graph: Annotated[
         bool, option("--edges and --nodes are a graph of their own, not part of the model's.", None, "--new-graph")
     ] = False,
     with_known: Annotated[bool, option("List the nodes of the model beside new nodes.", None, "--all")] = False,
+    keep_columns: Annotated[
+        str, option("Columns of the node table that the predictions keep, after their own.", "none|names|all")
+    ] = "none",
+    sort: Annotated[
+        str | None, option("Sort by the probability of this class, the highest first.", "CLASS", default="as given")
+    ] = None,
+    excel_safe: Annotated[bool, option("Write formulas as text, for spreadsheets.", None, "--excel-safe")] = False,
+    bom: Annotated[bool, option("Begin with a byte order mark, for Excel.", None, "--bom")] = False,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Predict the class of every node of the model's graph or, with files, of new nodes.
 
-    With --nodes and --edges, new nodes join the graph of the model: edges refer to its nodes by id. With --nodes only,
-    ids of the model get the predictions of the fit, and other nodes are attached to their nearest neighbours.
-    --graph, or --edges with --new-graph, is a graph of its own.
+    With a table and --edges, new nodes join the graph of the model: edges refer to its nodes by id. With a table only,
+    ids of the model, or equal rows without ids, get the predictions of the fit; others are attached to their nearest
+    neighbours. --graph, or --edges with --new-graph, is a graph of its own.
     """
     from mtgcn.workflows.output import is_standard_output
 
@@ -97,7 +131,16 @@ def predict(
     from mtgcn.workflows.predict import predict_files
 
     predictions, notes = predict_files(
-        model, files.table_options(), out=out, new_graph=new_graph, with_known=with_known, device=device
+        model,
+        files.table_options(),
+        out=out,
+        new_graph=new_graph,
+        with_known=with_known,
+        keep=keep_columns,
+        sort=sort,
+        excel_safe=excel_safe,
+        bom=bom,
+        device=device,
     )
     counts = predictions.count_by_class()
     found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
@@ -112,13 +155,13 @@ def predict(
 def label(
     model: ModelFolder,
     labels: Annotated[
-        Path, typer.Argument(help="Labels of some of its nodes: id and class. CSV or Parquet.", metavar="LABELS")
+        Path, typer.Argument(help="Labels of some of its nodes: id and class. CSV, Parquet or JSON.", metavar="LABELS")
     ],
     new_classes: Annotated[
         str | None, option("Classes that the model does not have yet; others are an error.", "A,B…")
     ] = None,
     columns: Columns = None,
-    folds: Folds = 5,
+    folds: Folds = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -151,32 +194,98 @@ def suggest(
 ) -> None:
     """Suggest nodes to label next, with reasons. A larger --count keeps the first suggestions."""
     from mtgcn.estimator.persistence import load_model
-    from mtgcn.workflows.output import is_standard_output, table_bytes, write_output
+    from mtgcn.estimator.predictions import free_name
 
     if out is not None:
         _check_output(out, as_json)
-    suggestions = load_model(model).suggest(count)
-    if out is not None:
-        rows = ([str(one.node), "", one.predicted, f"{one.score:.6f}", one.reason] for one in suggestions)
-        write_output(out, table_bytes(["id", "label", "predicted", "score", "reason"], rows))
-    if as_json:
-        print_json({"suggestions": [asdict(suggestion) for suggestion in suggestions]})
-    elif out is None:
-        from mtgcn.report.tables import Table, print_table
+    found = load_model(model).suggest(count)
+    header = ["id", "label", "predicted", "score", "reason"]
+    own = list(dict.fromkeys(column for one in found for column in one.cells))
+    rows = (
+        [str(one.node), "", one.predicted, f"{one.score:.6f}", one.reason, *map(one.cells.get, own, repeat(""))]
+        for one in found
+    )
+    file = [*header, *(free_name(name, header) for name in own)], rows
+    _print_list("suggestions", found, "Nodes to label next", file, out, as_json)
 
-        cells = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in suggestions]
-        print_table(
-            Table.of_text(["node", "predicted", "score", "why"], cells, title="Nodes to label next", prose=True)
-        )
-    elif not is_standard_output(out):
-        print_result({}, (out,), as_json, written=out)
+
+def doubt(
+    model: ModelFolder,
+    count: Annotated[int, option("Number of labels.", "N")] = 10,
+    out: Annotated[
+        Path | None, option("CSV file to correct for mtgcn label; - is standard output.", "FILE", default="none")
+    ] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """List given labels that are probably wrong, with reasons.
+
+    Each label is held out in turn: the most doubtful are those that a model fitted without them finds least likely.
+    """
+    from mtgcn.estimator.persistence import load_model
+    from mtgcn.report.progress import fitting_progress
+
+    if out is not None:
+        _check_output(out, as_json)
+    loaded = load_model(model)
+    loaded.device = device
+    with fitting_progress("fitting without some labels"):
+        found = loaded.doubtful_labels(count)
+    rows = ([str(one.node), one.label, f"{one.probability:.6f}", one.predicted, one.reason] for one in found)
+    file = ["id", "label", "probability", "predicted", "reason"], rows
+    _print_list("doubtful_labels", found, "Doubtful labels", file, out, as_json)
+
+
+def explain(
+    model: ModelFolder,
+    node: Annotated[str, typer.Argument(help="Id of a node of the model.", metavar="NODE")],
+    versus: Annotated[str | None, option("The class to compare with.", "CLASS", default="second most probable")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain why a node has its class: a sentence, then tables of what supports and opposes it.
+
+    The answer of mt-plus is split exactly, by peers, columns, nodes and labels. Other methods list neighbours and near
+    labels.
+    """
+    from mtgcn.estimator.persistence import load_model
+
+    found = load_model(model).explain(node, versus)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    from mtgcn.report.tables import Table, print_table
+
+    rows = [(one["table"], one["name"], f"{one['value']:+.4f}", one["label"] or "") for one in found.records()]
+    print_result({}, (found.sentence, ""), as_json)
+    print_table(Table.of_text(("table", "part", "value", "class"), rows, caption=found.note))
+
+
+def serve(
+    model: ModelFolder,
+    host: Annotated[str, option("Address of this machine to serve at.", "ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
+    no_token: Annotated[
+        bool, option("Accept requests without a token; on this machine only.", "", "--no-token")
+    ] = False,
+) -> None:
+    """Serve a model over HTTP: /predict for new nodes, /explain for nodes of the fit, /health, /openapi.json.
+
+    Prints the address with its token, which requests give as `Authorization: Bearer TOKEN`. The variable MTGCN_TOKEN
+    sets the token. Each request is logged as a line of JSON on standard error.
+    """
+    if importlib.util.find_spec("fastapi") is None:
+        raise InputError("mtgcn serve needs FastAPI, which comes with NiceGUI; pip install 'mtgcn[studio]'")
+    if no_token and host not in ("127.0.0.1", "localhost", "::1"):
+        raise InputError(f"--no-token with --host {host} lets everyone in; leave out one of them")
+    from mtgcn.studio.server import listen
+
+    with listen(host, port) as listener:  # fails before time is spent on loading
+        from mtgcn.studio.api import serve_model
+
+        serve_model(model, listener, host, needs_token=not no_token)
 
 
 def studio(
-    model: Annotated[
-        Path | None,
-        typer.Argument(help="Start with graph and labels of a model saved by mtgcn fit.", metavar="[MODEL]"),
-    ] = None,
     *,
     dataset: Annotated[
         str | None, option("Start with a built-in dataset, such as digits.", "NAME", complete=dataset_names)
@@ -194,10 +303,11 @@ def studio(
 ) -> None:
     """Label nodes in the browser while a model predicts the rest.
 
-    Prints the address of the page. Its token gives access to the project, so keep it private. An existing project is
-    continued.
+    TABLE may also be a model folder that mtgcn fit wrote. Prints the address of the page. Its token gives access to the
+    project, so keep it private. An existing project is continued.
     """
-    tables = files.table_options()
+    model = files.table if files.table is not None and files.table.is_dir() else None
+    tables = (files if model is None else replace(files, table=None)).table_options()
     named = {"a model": model is not None, f"--dataset {dataset}": dataset is not None, "files": tables.given}
     if sum(named.values()) > 1:
         both = " and ".join(name for name, given in named.items() if given)
@@ -205,9 +315,9 @@ def studio(
     if importlib.util.find_spec("nicegui") is None:
         raise InputError("mtgcn studio needs NiceGUI, which is not installed; pip install 'mtgcn[studio]'")
     from mtgcn.storage.cache import cache_folder
-    from mtgcn.studio.server import listen, serve
+    from mtgcn.studio.server import last_start, listen, serve
 
-    with listen(host, port) as listener:  # fails before time is spent on loading
+    with listen(host, port, last_start(project)[0]) as listener:  # fails before time is spent on loading
         from mtgcn.studio.fitting import CACHE, FitOptions, FitWorker
         from mtgcn.studio.project import Project
         from mtgcn.studio.source import MAX_UPLOAD_BYTES
@@ -224,13 +334,43 @@ def studio(
         if dataset is not None:
             opened.load_dataset(dataset)
         if tables.given:
-            opened.load_files(tables)
+            opened.load_files(tables, pictures=None if tables.nodes is None else Path(tables.nodes).parent)
         worker = FitWorker(opened, FitOptions(device=device))
         try:
-            page = None if no_browser else opened.folder / "open.html"
-            serve(studio_application(opened, worker), listener, host, MAX_UPLOAD_BYTES, page)
+            serve(
+                studio_application(opened, worker),
+                listener,
+                host,
+                opened.folder,
+                MAX_UPLOAD_BYTES,
+                lambda: () if opened.state.source is None else opened.loaded.picture_origins,
+                browser=not no_browser,
+            )
         finally:
             worker.close()
+
+
+def _print_list(
+    key: str,
+    found: Suggestions | DoubtfulLabels,
+    title: str,
+    file: tuple[list[str], Iterable[list[str]]],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Print a list of nodes as a table or as JSON, and write `file`, its header and rows, to `out`."""
+    from mtgcn.workflows.output import is_standard_output, table_bytes, write_output
+
+    if out is not None:
+        write_output(out, table_bytes(*file))
+    if as_json:
+        print_json({key: [asdict(one) for one in found]})
+    elif out is None:
+        from mtgcn.report.tables import Table, print_table
+
+        print_table(Table.of_text(found.header, found.rows, title=title, prose=True))
+    elif not is_standard_output(out):
+        print_result({}, (out,), as_json, written=out)
 
 
 def _check_output(out: Path, as_json: bool) -> None:

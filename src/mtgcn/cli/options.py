@@ -36,6 +36,10 @@ def option(
 
 Seed = Annotated[int, option("Seed of the splits and of all randomness in the methods.", "N")]
 Device = Annotated[str, option("auto uses a GPU if there is one.", "auto|cpu|cuda")]
+SCORE_NAMES = "accuracy|balanced-accuracy|macro-f1|roc-auc|average-precision"
+Score = Annotated[
+    str, option("Score to compare by; the last two are for two classes, of which the rarer one ranks.", SCORE_NAMES)
+]
 AsJson = Annotated[bool, option("Print one JSON object and nothing else.", "", "--json")]
 Quiet = Annotated[bool, option("No progress, no notes, no summary of written files.", "", "--quiet", "-q")]
 Settings = Annotated[
@@ -45,8 +49,9 @@ Settings = Annotated[
 Columns = Annotated[
     list[str] | None,
     option(
-        "The column that is source, target, weight, id or label, if its name differs; or the kind of a column: number, "
-        "category, date, text (not used) or ignore. May be repeated.",
+        "The column that is id, label or name of the rows, or source, target or weight of edges; id=none numbers the "
+        "rows. Or the kind of a column: number, category, date, text, picture, feature (any of these) or ignore. May "
+        "be repeated.",
         "ROLE|KIND=NAME",
         "--column",
     ),
@@ -60,18 +65,38 @@ Header = Annotated[
 class FileOptions:
     """The files of a graph, for every command that reads one."""
 
-    edges: Annotated[
-        Path | None, option("Edges, one per line: two node ids and optionally a weight. CSV or Parquet.", "FILE")
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A table with a row per node, the target empty where unknown; the same as --nodes. - is standard "
+            "input.",
+            metavar="TABLE",
+            show_default=False,
+        ),
     ] = None
-    nodes: Annotated[Path | None, option("Nodes: id, features and optionally the label. CSV or Parquet.", "FILE")] = (
-        None
-    )
-    labels: Annotated[Path | None, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")] = None
+    target: Annotated[
+        str | None,
+        option("The column of the classes; the same as --column label=NAME.", "NAME", default="guessed"),
+    ] = None
+    edges: Annotated[
+        Path | None,
+        option("Edges, one per line: two node ids and optionally a weight. CSV, Parquet, JSON or mtx.", "FILE"),
+    ] = None
+    nodes: Annotated[
+        Path | None, option("Nodes: id, features and optionally the label. CSV, Parquet or JSON.", "FILE")
+    ] = None
+    labels: Annotated[Path | None, option("Labels of some nodes: id and class. CSV, Parquet or JSON.", "FILE")] = None
     graph: Annotated[
-        Path | None, option("Everything in one file: GraphML, GML, npz, or pt with a PyG Data.", "FILE", "--graph")
+        Path | None,
+        option(
+            "Everything in one file: GraphML, GML, node-link JSON, npz, mat, mtx, or pt with a PyG Data.",
+            "FILE",
+            "--graph",
+        ),
     ] = None
     knn: Annotated[
-        int | None, option("Instead of edges: connect each node of --nodes to its N nearest neighbours.", "N")
+        int | None,
+        option("Without edges: link each row to its N nearest neighbours.", "N", default="10"),
     ] = None
     metric: Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")] = "euclidean"
     columns: Columns = None
@@ -92,9 +117,15 @@ class FileOptions:
         """The same for `read_graph`, checked."""
         from mtgcn.io.options import TableOptions, parsed_columns
 
-        columns, kinds = parsed_columns(self.columns or ())
+        given = vars(self).copy()
+        table, target = given.pop("table"), given.pop("target")
+        if table is not None:
+            if self.nodes is not None:
+                raise InputError(f"{table} and --nodes {self.nodes} are two tables of nodes; give one of them")
+            given["nodes"] = table
+        columns, kinds = parsed_columns([*(self.columns or ()), *([] if target is None else [f"label={target}"])])
         lists = {"features": listed(self.features, "features"), "exclude": listed(self.exclude, "exclude") or ()}
-        return TableOptions(**vars(self) | lists | {"columns": columns, "kinds": kinds})
+        return TableOptions(**given | lists | {"columns": columns, "kinds": kinds})
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

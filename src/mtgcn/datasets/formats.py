@@ -19,24 +19,21 @@ airports of the USA (Ribeiro, Saverese and Figueiredo, 2017) are an edge list an
 
 from __future__ import annotations
 
-import collections
 import csv
 import io
 import json
-import pickle
-import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.lib import format as npy
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
+from mtgcn.io.archives import npz_arrays, unpickled
 from mtgcn.labels import UNLABELED
 from mtgcn.splits import Split
 
@@ -50,21 +47,9 @@ CORA_CLASSES = (  # in the order of Planetoid's class numbers
 _PUBLIC_TRAIN, _PUBLIC_TEST = 140, 1000  # the nodes that open and that close Planetoid's order
 AIRPORT_FILES = ("usa-airports.edgelist", "labels-usa-airports.txt")
 _QUINTILES = (0.2, 0.4, 0.6, 0.8)
-MEMBER_BYTES = 64 << 20  # limit of an unpacked array; the largest has 16 MB
-
-# The types that a pickle may use, by module and name in the files. Other pickles may run any code.
-_ARRAYS: dict[tuple[str, str], Any] = {
-    ("numpy", "dtype"): np.dtype,
-    ("numpy", "ndarray"): np.ndarray,
-    # a private function of numpy, whose module depends on the version
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("scipy.sparse.csr", "csr_matrix"): sp.csr_matrix,
-}
-PLANETOID, GRAPH_ARCHIVE = "a Planetoid file", "an archive of a graph"
-ADMITTED = {
-    PLANETOID: _ARRAYS | {("__builtin__", "list"): list, ("collections", "defaultdict"): collections.defaultdict},
-    GRAPH_ARCHIVE: _ARRAYS,
-}
+ARCHIVED = ("adj_matrix", "node_attr", "node_label", "metadata")
+CELLS = ("node_features", "node_labels", "edges")
+Files = Mapping[str, bytes]  # contents by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,34 +69,28 @@ def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int, *, self_loo
     return adjacency
 
 
-class _RestrictedUnpickler(pickle.Unpickler):
-    admitted: Mapping[tuple[str, str], Any]
-
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return self.admitted[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which graph data do not need") from None
-
-
-def unpickled(content: bytes, origin: str, kind: str) -> Any:
-    """The object pickled in `content`, of the types of `kind`; `origin` names the file in errors."""
-    reader = _RestrictedUnpickler(io.BytesIO(content), encoding="latin1")  # preserves the bytes of Python 2 strings
-    reader.admitted = ADMITTED[kind]
+@contextmanager
+def _readable(origin: str, kind: str) -> Iterator[None]:
+    """Turns errors of a reader into an `InputError`; malformed content raises any exception."""
     try:
-        return reader.load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError) as error:
+        yield
+    except Exception as error:
         raise InputError(f"{origin} is not {kind}: {error}; delete it to fetch it again") from error
+
+
+def _unpickled(content: bytes, origin: str) -> Any:
+    with _readable(origin, "a Planetoid file"):
+        return unpickled(content)
 
 
 def planetoid_files(name: str) -> tuple[str, ...]:
     return tuple(f"ind.{name}.{part}" for part in _PARTS)
 
 
-def read_planetoid(name: str, files: Mapping[str, bytes], class_names: tuple[str, ...] = ()) -> Dataset:
+def read_planetoid(name: str, files: Files, class_names: tuple[str, ...] = ()) -> Dataset:
     """The dataset in Planetoid's node order; nodes without a label row are unlabelled."""
     *pickles, index = planetoid_files(name)
-    _, y, tx, ty, allx, ally, neighbours = (unpickled(files[part], part, PLANETOID) for part in pickles)
+    _, y, tx, ty, allx, ally, neighbours = (_unpickled(files[part], part) for part in pickles)
     test = np.array(files[index].split(), dtype=np.int64)
     nodes = len(neighbours)
     # The node of each row: `tx` follows `test.index`, which is not sorted and, in Citeseer, has gaps.
@@ -139,7 +118,7 @@ def _planetoid_split(train: int, test: np.ndarray) -> Split:
     return Split(train=np.arange(train), validation=np.arange(train, train + 500), test=np.sort(test))
 
 
-def read_cora_text(files: Mapping[str, bytes]) -> Dataset:
+def read_cora_text(files: Files) -> Dataset:
     """Cora in Planetoid's node order."""
     papers = resources.files("mtgcn.datasets").joinpath("cora_order.txt").read_text(encoding="ascii").split()
     position = {paper: node for node, paper in enumerate(papers)}
@@ -164,42 +143,17 @@ def read_cora_text(files: Mapping[str, bytes]) -> Dataset:
     return Dataset(graph, len(ends), _planetoid_split(_PUBLIC_TRAIN, np.arange(nodes - _PUBLIC_TEST, nodes)))
 
 
-def read_archive(name: str, filename: str, files: Mapping[str, bytes]) -> Dataset:
+def read_archive(name: str, filename: str, files: Files) -> Dataset:
     """The dataset in the node order of the archive."""
 
-    def unpacked(member: str) -> io.BytesIO:
-        entry = archive.getinfo(f"{member}.npy")
-        if entry.file_size > MEMBER_BYTES:
-            raise ValueError(f"{member} unpacks to {entry.file_size} bytes, more than {MEMBER_BYTES}")
-        return io.BytesIO(archive.read(entry))
-
-    def pickled(member: str) -> Any:
-        content = unpacked(member)
-        if npy.read_magic(content) != (1, 0):
-            raise ValueError(f"{member} is not of version 1.0 of numpy's format")
-        npy.read_array_header_1_0(content)
-        return unpickled(content.read(), f"{member} of {filename}", GRAPH_ARCHIVE).item()
-
-    def matrix(member: str) -> sp.csr_array:
-        found = pickled(member)
-        if not isinstance(found, sp.csr_matrix):
-            raise ValueError(f"{member} is of type {type(found).__name__}, not a sparse matrix")
-        found.check_format(full_check=True)
-        found.sum_duplicates()
-        return sp.csr_array(found)
-
-    try:
-        with zipfile.ZipFile(io.BytesIO(files[filename])) as archive:
-            adjacency, features = matrix("adj_matrix"), matrix("node_attr")
-            node_label = npy.read_array(unpacked("node_label"), allow_pickle=False)
-            numbers, labels = np.unique(node_label, return_inverse=True)
-            metadata = pickled("metadata") if "metadata.npy" in archive.namelist() else {}
-            names = metadata.get("class_names", ())
-            class_names = tuple(str(names[number] if numbers.max() < len(names) else number) for number in numbers)
-    except InputError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise InputError(f"{filename} is not {GRAPH_ARCHIVE}: {error}; delete it to fetch it again") from error
+    with _readable(filename, "an archive of a graph"):
+        arrays = npz_arrays(io.BytesIO(files[filename]), filename, ARCHIVED)
+        adjacency, features = arrays["adj_matrix"], arrays["node_attr"]
+        for matrix in (adjacency, features):
+            matrix.sum_duplicates()
+        numbers, labels = np.unique(arrays["node_label"], return_inverse=True)
+        names = arrays.get("metadata", {}).get("class_names", ())
+        class_names = tuple(str(names[number] if numbers.max() < len(names) else number) for number in numbers)
     edges = adjacency.tocoo()
     links = undirected(edges.row, edges.col, adjacency.shape[0], self_loops=False)
     listed = adjacency.nnz  # the entries of the matrix; if it is symmetric, the undirected edges
@@ -210,8 +164,8 @@ def read_archive(name: str, filename: str, files: Mapping[str, bytes]) -> Datase
 
 def read_musae(
     name: str,
-    filenames: tuple[str, str, str],
-    files: Mapping[str, bytes],
+    filenames: tuple[str, ...],
+    files: Files,
     *,
     node: str = "id",
     target: str = "target",
@@ -237,15 +191,16 @@ def read_musae(
     return Dataset(Graph(adjacency, table, labels, class_names=tuple(class_names.tolist()), name=name), len(ends))
 
 
-def read_minesweeper(files: Mapping[str, bytes]) -> Dataset:
+def read_minesweeper(files: Files) -> Dataset:
     """The cells of a grid, numbered as in the archive."""
-    with np.load(io.BytesIO(files["minesweeper.npz"]), allow_pickle=False) as archive:
-        features, labels, ends = (archive[member] for member in ("node_features", "node_labels", "edges"))
+    with _readable("minesweeper.npz", "an archive of a graph"):
+        arrays = npz_arrays(io.BytesIO(files["minesweeper.npz"]), "minesweeper.npz", CELLS)
+        features, labels, ends = (arrays[member] for member in CELLS)
     adjacency = undirected(ends[:, 0], ends[:, 1], len(labels), self_loops=False)
     return Dataset(Graph(adjacency, features, labels, name="minesweeper"), len(ends))
 
 
-def read_airports(files: Mapping[str, bytes]) -> Dataset:
+def read_airports(files: Files) -> Dataset:
     """The airports of the USA in the order of their ids."""
     edges, labels = (io.BytesIO(files[filename]) for filename in AIRPORT_FILES)
     ends, table = np.loadtxt(edges, np.int64, ndmin=2), np.loadtxt(labels, np.int64, skiprows=1, ndmin=2)

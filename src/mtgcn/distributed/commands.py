@@ -13,19 +13,7 @@ from typing import Annotated
 
 import typer
 
-from mtgcn.cli.options import (
-    AsJson,
-    Columns,
-    Device,
-    FileOptions,
-    Header,
-    Seed,
-    Settings,
-    option,
-    print_result,
-    remark,
-    with_option_groups,
-)
+from mtgcn.cli import options as cli
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.io.options import TableOptions
 
@@ -53,18 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return app(args=arguments, prog_name="python -m mtgcn.distributed", standalone_mode=False) or 0
     except (typer.TyperException, InputError) as error:
         if os.environ.get("RANK", "0") == "0":
-            remark(f"error: {error.format_message() if isinstance(error, typer.TyperException) else error}")
+            cli.remark(f"error: {error.format_message() if isinstance(error, typer.TyperException) else error}")
         return BAD_INPUT
 
 
 @app.command()
-@with_option_groups
+@cli.with_option_groups
 def shard(
     *,
-    files: Annotated[FileOptions, "edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header"],
-    parts: Annotated[int, option("Number of parts, and the largest number of ranks.", "N")],
-    out: Annotated[Path, option("Folder for the parts; older ones are replaced.", "SHARDS")],
-    as_json: AsJson = False,
+    files: Annotated[cli.FileOptions, "edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header"],
+    parts: Annotated[int, cli.option("Number of parts, and the largest number of ranks.", "N")],
+    out: Annotated[Path, cli.option("Folder for the parts; older ones are replaced.", "SHARDS")],
+    as_json: cli.AsJson = False,
 ) -> None:
     """Split a graph into parts, a piece at a time: it need not fit into memory."""
     from mtgcn.distributed.sharding import shard_files
@@ -81,28 +69,28 @@ def shard(
         "order: {order}; {boundary:.1%} of the edges connect different parts".format(**summary),
         summary["shards"],
     )
-    print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes], written=out)
+    cli.print_result({**summary, "notes": notes}, lines, as_json, [f"note: {note}" for note in notes], written=out)
 
 
 @app.command()
 def fit(
     shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
-    labels: Annotated[Path, option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
-    out: Annotated[Path, option("Folder for the results; older ones are replaced.", "DIR")],
-    method: Annotated[str, option("Method to fit.", "mt-plus|mt-gcn")] = "mt-plus",
-    settings: Settings = None,
-    seed: Seed = 0,
-    columns: Columns = None,
-    unknown_nodes: Annotated[str, option("Labels of unknown ids: error or drop.", "error|drop")] = "error",
-    header: Header = None,
-    checkpoint: Annotated[Path | None, option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None,
-    every: Annotated[int, option("Epochs between checkpoints.", "N")] = 50,
-    resume: Annotated[bool, option("Continue from the checkpoint, if there is one.", None, "--resume")] = False,
+    labels: Annotated[Path, cli.option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
+    out: Annotated[Path, cli.option("Folder for the results; older ones are replaced.", "DIR")],
+    method: Annotated[str, cli.option("Method to fit.", "mt-plus|mt-gcn")] = "mt-plus",
+    settings: cli.Settings = None,
+    seed: cli.Seed = 0,
+    columns: cli.Columns = None,
+    unknown_nodes: Annotated[str, cli.option("Labels of unknown ids: error or drop.", "error|drop")] = "error",
+    header: cli.Header = None,
+    checkpoint: Annotated[Path | None, cli.option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None,
+    every: Annotated[int, cli.option("Epochs between checkpoints.", "N")] = 50,
+    resume: Annotated[bool, cli.option("Continue from the checkpoint, if there is one.", None, "--resume")] = False,
     model: Annotated[
-        Path | None, option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
+        Path | None, cli.option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
     ] = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    device: cli.Device = "auto",
+    as_json: cli.AsJson = False,
 ) -> None:
     """Predict the classes of all nodes from the labels of a few; started by torchrun, or as a single process."""
     from mtgcn.distributed.communicator import Ranks
@@ -135,7 +123,7 @@ def fit(
                 )
                 content = {key: value for key, value in card.items() if key != "history"}
                 remarks = [f"note: {note}" for note in notes]
-                print_result({**content, "out": out, "notes": notes}, lines, as_json, remarks, written=out)
+                cli.print_result({**content, "out": out, "notes": notes}, lines, as_json, remarks, written=out)
             ranks.end()
         return
     except InputError as error:
@@ -150,7 +138,7 @@ def fit(
             raise typer.Exit(FAILED) from error
         message, status = f"another rank has ended or cannot be reached; {restart}", FAILED
     if ranks.first_to_report():
-        remark(f"error: {message}")
+        cli.remark(f"error: {message}")
     raise typer.Exit(status)
 
 

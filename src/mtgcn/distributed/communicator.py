@@ -49,11 +49,9 @@ class Ranks:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return Ranks(device=chosen)
         if chosen.type == "cuda":
-            here, found = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
-            if here > found:
-                raise InputError(
-                    f"{here} ranks on this machine and {found} GPUs; start at most {found}, or --device cpu"
-                )
+            here, gpus = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+            if here > gpus:
+                raise InputError(f"{here} ranks on this machine and {gpus} GPUs; start at most {gpus}, or --device cpu")
             chosen = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
             torch.cuda.set_device(chosen)
         store, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
@@ -120,8 +118,6 @@ class Ranks:
         except RuntimeError:  # the store has ended with its process
             return True
 
-    # ----------------------------------------------------------------------------------- rows with a rank to go to
-
     def deliver(
         self, rows: Int[np.ndarray, "some width"], to: Int[np.ndarray, "some"]
     ) -> tuple[Int[np.ndarray, "received width"], Int[np.ndarray, "received"]]:
@@ -159,21 +155,17 @@ class RankCommunicator(Communicator):
     has_whole_graph = False
 
     def __init__(
-        self,
-        ranks: Ranks,
-        starts: Sequence[int],
-        numbers: Int[np.ndarray, "here"],
-        boundary: Int[np.ndarray, "boundary"],
+        self, ranks: Ranks, starts: Sequence[int], numbers: Int[np.ndarray, "here"], border: Int[np.ndarray, "border"]
     ) -> None:
-        """`numbers` are the rows of this rank's nodes in the node table, `boundary` the nodes that it needs of other
+        """`numbers` are the rows of this rank's nodes in the node table, `border` the nodes that it needs of other
         ranks, by their position in the order of all nodes. All ranks call this."""
-        self.ranks, self.starts, self.boundary_size = ranks, np.asarray(starts), len(boundary)
+        self.ranks, self.starts, self.boundary_size = ranks, np.asarray(starts), len(border)
         self.num_nodes, self.here = int(starts[-1]), int(starts[ranks.rank + 1] - starts[ranks.rank])
         self._numbers = torch.from_numpy(numbers).to(ranks.device)
         self._sorted_numbers, self._row_of_sorted = self._numbers.sort()
-        self._incoming = np.diff(np.searchsorted(boundary, starts)).tolist()
+        self._incoming = np.diff(np.searchsorted(border, starts)).tolist()
         self._outgoing = [wanted[ranks.rank] for wanted in ranks.gather(self._incoming)]
-        wanted = torch.from_numpy(np.ascontiguousarray(boundary, dtype=np.int64)).to(ranks.device)
+        wanted = torch.from_numpy(np.ascontiguousarray(border, dtype=np.int64)).to(ranks.device)
         self._given = ranks.exchange(wanted, self._incoming, self._outgoing) - int(starts[ranks.rank])
 
     @property

@@ -31,14 +31,15 @@ from mtgcn.distributed.shards import LocalGraph, Manifest, read_local_graph, rea
 from mtgcn.environment import device_title, versions
 from mtgcn.errors import InputError, reason, unknown_name
 from mtgcn.estimator import persistence
-from mtgcn.estimator.graph_model import DEFAULT_METHOD, GIVEN, NOT_PSEUDO_LABELED, GraphModel
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel
 from mtgcn.estimator.inference import normalised
+from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, Predictions
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import MISSING
-from mtgcn.io.columns import label_columns, open_table
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
+from mtgcn.io.roles import label_columns, open_table
 from mtgcn.io.table import Coded
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
@@ -50,7 +51,7 @@ from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_fil
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import FirstEpochs, State, checkpointing
 from mtgcn.training.progress import watching_divergence
-from mtgcn.workflows.predict import Predictions, predictions_table
+from mtgcn.workflows.predict import predictions_table
 
 # The methods that run on ranks, with the settings that need the whole graph and their only possible value.
 METHODS: dict[str, dict[str, Any]] = {
@@ -105,32 +106,19 @@ def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
     assert prediction.peers is not None
     predictions = Predictions(
         ids=np.array(graph.ids.to_pylist(), dtype=object),
-        class_names=class_names,
+        classes=np.array(class_names),
         probabilities=normalised(prediction.probabilities[0]),
         peers=prediction.peers[0],
         labeled_iter=np.where(known, GIVEN, np.where(epochs[0] > 0, epochs[0], NOT_PSEUDO_LABELED)),
         weights=None if report is None else report.weights[0],
     )
     counted = ranks.gather(list(predictions.count_by_class().values()))
-    card = {
-        "kind": KIND,
-        "format": 1,
-        **identity,
-        "name": manifest.name,
-        "nodes": manifest.num_nodes,
-        "edges": manifest.num_edges,
-        "features": manifest.num_features,
-        "order": manifest.order,
-        "labelled": len(pairs),
-        "predicted": dict(zip(class_names, np.sum(counted, axis=0).tolist(), strict=True)),
-        "seconds": seconds,
-        "bytes_sent": sum(ranks.gather(ranks.sent - before)),
-        "device": ranks.device.type,
-        "versions": versions(),
-        "classes": list(class_names),
-        "ranks": ranks.count,
-        "history": {name: _plain(values) for name, values in prediction.history.items()},
-    }
+    card: dict[str, Any] = {"kind": KIND, "format": 1, **identity, "name": manifest.name, "order": manifest.order}
+    card |= {"nodes": manifest.num_nodes, "edges": manifest.num_edges, "features": manifest.num_features}
+    card |= {"labelled": len(pairs), "seconds": seconds, "bytes_sent": sum(ranks.gather(ranks.sent - before))}
+    card |= {"device": ranks.device.type, "versions": versions(), "classes": list(class_names), "ranks": ranks.count}
+    card["predicted"] = dict(zip(class_names, np.sum(counted, axis=0).tolist(), strict=True))
+    card["history"] = {name: _plain(values) for name, values in prediction.history.items()}
     if options.model is not None:
         _write_model(options.model, options, graph, prediction, labels, seconds)
     path = options.out / f"predictions-{ranks.rank}.csv"
@@ -176,19 +164,17 @@ def _is_result(folder: Path) -> bool:
     return isinstance(card, dict) and card.get("kind") == KIND
 
 
-def local_labels(
-    path: Path, graph: LocalGraph, options: TableOptions
-) -> tuple[Int[np.ndarray, "here"], tuple[str, ...]]:
+def local_labels(path: Path, graph: LocalGraph, table: TableOptions) -> tuple[Int[np.ndarray, "here"], tuple[str, ...]]:
     """The class of each of this rank's nodes, UNLABELED where none is given, and the names of the classes.
 
     Labels are few, so rank 0 reads them for all. All ranks call this."""
     ranks = graph.ranks
     index = ranks.together(lambda: LargeIndex(graph.ids, str(graph.manifest.folder)))
-    listed = ranks.on_first(lambda: _listed_ids(path, options))
+    listed = ranks.on_first(lambda: _listed_ids(path, table))
     mine = index.places(pa.array(listed, pa.string()))
     known = np.any(ranks.gather(mine != MISSING), axis=0)
     known_ids = np.array([name for name, is_known in zip(listed, known, strict=True) if is_known], dtype=str)
-    codes, class_names = ranks.on_first(lambda: read_labels(path, known_ids, options))
+    codes, class_names = ranks.on_first(lambda: read_labels(path, known_ids, table))
     labels = np.full(len(graph.labels), UNLABELED)
     places = mine[known]
     labels[places[places != MISSING]] = codes[places != MISSING]
@@ -229,17 +215,12 @@ def _plain(values: np.ndarray) -> list[Any]:
 
 
 def _write_model(
-    folder: Path,
-    options: FitOptions,
-    graph: LocalGraph,
-    prediction: Prediction,
-    labels: Int[np.ndarray, "here"],
-    seconds: float,
+    to: Path, options: FitOptions, graph: LocalGraph, found: Prediction, labels: Int[np.ndarray, "here"], seconds: float
 ) -> None:
     """Write a model as `mtgcn fit` does. All ranks call this; rank 0 then holds the whole graph."""
     ranks = graph.ranks
     axes = {"probabilities": 1, "peers": 2, "pseudo_labelled_at": 1}  # of the nodes
-    gathered = ranks.gather((graph.numbers, labels, [getattr(prediction, name) for name in axes]))
+    gathered = ranks.gather((graph.numbers, labels, [getattr(found, name) for name in axes]))
 
     def write() -> None:
         numbers, known, parts = zip(*gathered, strict=True)
@@ -251,9 +232,9 @@ def _write_model(
         given = parse_settings(method_class(options.method), options.settings)
         model = GraphModel(options.method, settings=given or None, random_state=options.seed)
         labelled = whole_graph(graph.manifest, np.concatenate(known)[order], graph.class_names)
-        model.take_over(labelled, replace(prediction, **joined), options.seed)
+        model.take_over(labelled, replace(found, **joined), options.seed)
         training = {"seconds": seconds, "device": device_title(ranks.device), "notes": []}
-        persistence.save_model(model, folder, training=training)
+        persistence.save_model(model, to, training=training)
 
     ranks.on_first(write)
 
@@ -271,8 +252,6 @@ def whole_graph(manifest: Manifest, labels: Int[np.ndarray, "nodes"], class_name
     fitted = manifest.preprocessor
     return Graph(adjacency, features[order], labels, index.ids(), class_names, manifest.name, fitted.names, fitted)
 
-
-# -------------------------------------------------------------------------------------------------------- checkpoints
 
 CHECKPOINT = "checkpoint.npz"
 FIT, FIRST_EPOCHS = "fit", "first epochs"  # entries of a checkpoint besides the state

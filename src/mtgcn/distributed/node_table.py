@@ -7,7 +7,7 @@ Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducibl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import MISSING, ColumnTable, Texts
-from mtgcn.io.columns import NodeColumns, given_kinds, node_columns, open_table
 from mtgcn.io.graph_tables import SPARSE_BELOW, column_table, number_columns
 from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
+from mtgcn.io.roles import NodeColumns, given_kinds, node_columns, open_table
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, UInt64
@@ -43,8 +43,8 @@ class FittedTable:
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
         """The features, a batch of rows at a time."""
-        for batch in self.table.batches([self.columns.node_id, *self.texts], self.numbers):
-            texts = [cells.texts() for cells in batch.texts[1:]]
+        for batch in self.table.batches(self.texts, self.numbers):
+            texts = [cells.texts() for cells in batch.texts]
             values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
             words = dict(zip(self.texts, texts, strict=True))
             rows = column_table(self.table, self.columns, self.numbers, values, words, batch.places)
@@ -61,7 +61,7 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
         note(
             f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit by --labels"
         )
-    kinds = given_kinds(table, options)
+    kinds = given_kinds(table, options, columns)
     numbers = number_columns(table, columns, options, kinds)
     rows = max_rows or max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
     while True:
@@ -71,7 +71,7 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
             break
         except NotNumbers as found:  # below the rows by which columns were detected
             numbers = [column for column in numbers if column not in found.columns]
-    preprocessing = fit_columns(sample, kinds, scale=options.scale)
+    preprocessing = replace(fit_columns(sample, kinds, scale=options.scale, use_text=False), **columns.titles(table))
     if not preprocessing.names:
         raise InputError(
             f"{table.path}: nothing can be learned from its columns ({'; '.join(preprocessing.lines()[:3])})"
@@ -85,6 +85,7 @@ def _read(
     table: Table, columns: NodeColumns, numbers: Sequence[int], texts: Sequence[int], max_rows: int
 ) -> tuple[pa.Array, ColumnTable]:
     """All ids, and the rows to which preprocessing is fitted."""
+    assert columns.node_id is not None  # edges need ids
     faults, sample = Faults(), _Sample(texts, max_rows)
     ids: list[pa.Array] = []
     before = 0
@@ -138,8 +139,6 @@ class _Sample:
         words = {column: Coded.joined(one).texts().without_missing_words for column, one in self.words.items()}
         return values, words, np.concatenate(self.places)
 
-
-# ------------------------------------------------------------------------------------------------------- index of ids
 
 IDS_AT_ONCE = 1 << 16  # hashed together, to bound memory
 _SALT = np.uint64(0xA5A5A5A5A5A5A5A5)  # of the second hash

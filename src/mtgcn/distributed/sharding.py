@@ -29,9 +29,9 @@ from mtgcn.distributed.node_table import FittedTable, LargeIndex, fit_table
 from mtgcn.distributed.shards import MANIFEST, PARTS, Part, is_shards, manifest_text, part_name, write_part
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
-from mtgcn.io.columns import open_table
 from mtgcn.io.graph_tables import edge_batches
 from mtgcn.io.options import TableOptions
+from mtgcn.io.roles import open_table
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, Real
 from mtgcn.storage.files import HeldElsewhere, check_folder, has_other_files, updating
@@ -49,6 +49,8 @@ NODE_COST = 32  # cost of a node in entries of the adjacency
 
 # Consecutive rows of the adjacency: the number of the first row, and the rows.
 Rows = tuple[int, sp.csr_array]
+RowNumbers = Int[np.ndarray, "rows"]
+NodeNumbers = Int[np.ndarray, "nodes"]
 
 
 class Spill:
@@ -177,19 +179,10 @@ def _write(
         piece = Part(numbers, table.ids.take(pa.array(numbers)), adjacency, rows)
         entries.append(write_part(folder / part_name(part), piece))
     total = int(degrees.sum())
-    card: dict[str, Any] = {
-        "name": name,
-        "nodes": nodes,
-        "edges": (total - loops) // 2,
-        "entries": total,
-        "features": width,
-        "feature_names": list(table.preprocessing.names),
-        "sparse": sparse,
-        "preprocessing": table.preprocessing.plain(),
-        "order": ORDER_TITLE if parts > 1 else "as in the node table",
-        "versions": versions(),
-        "parts": entries,
-    }
+    card: dict[str, Any] = {"name": name, "nodes": nodes, "edges": (total - loops) // 2, "entries": total}
+    card |= {"features": width, "feature_names": list(table.preprocessing.names), "sparse": sparse}
+    card |= {"order": ORDER_TITLE if parts > 1 else "as in the node table", "versions": versions()}
+    card |= {"preprocessing": table.preprocessing.plain(), "parts": entries}
     (folder / MANIFEST).write_text(manifest_text(card), encoding="utf-8")
     return card, 1 - inside / max(1, total - loops)
 
@@ -238,10 +231,7 @@ def _spilled_features(folder: Path, table: FittedTable, place: np.ndarray, start
     return spill, sparse
 
 
-# ----------------------------------------------------------------------------------------------- order of the nodes
-
-
-def local_order(rows: Callable[[], Iterable[Rows]], nodes: int, parts: int) -> Int[np.ndarray, "nodes"]:
+def local_order(rows: Callable[[], Iterable[Rows]], nodes: int, parts: int) -> NodeNumbers:
     """The nodes in an order that suits this number of parts. `rows()` iterates over all rows of the adjacency."""
     largest = max(1, nodes // (COMMUNITIES_PER_PART * parts))
     levels: list[Int[np.ndarray, "members"]] = []  # the community of each node, then of each community, …
@@ -274,9 +264,7 @@ def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts
     return np.concatenate([[0], inner, [len(cost)]]).astype(np.int64)
 
 
-def _communities(
-    rows: Callable[[], Iterable[Rows]], members: Int[np.ndarray, "nodes"], largest: int
-) -> Int[np.ndarray, "nodes"]:
+def _communities(rows: Callable[[], Iterable[Rows]], members: NodeNumbers, largest: int) -> NodeNumbers:
     """The community of each node (or smaller community, of `members` nodes), with at most `largest` nodes."""
     community = np.arange(len(members))
     size = members.copy()
@@ -296,12 +284,8 @@ def _communities(
 
 
 def _most_linked(
-    some: sp.csr_array,
-    who: Int[np.ndarray, "rows"],
-    community: Int[np.ndarray, "nodes"],
-    size: Int[np.ndarray, "nodes"],
-    largest: int,
-) -> Int[np.ndarray, "rows"]:
+    some: sp.csr_array, who: RowNumbers, community: NodeNumbers, size: NodeNumbers, largest: int
+) -> RowNumbers:
     """The community that most edges of each row lead to, among those below the limit; -1 if the own one is as good."""
     row = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
     apart = some.indices != who[row]
@@ -324,9 +308,7 @@ def _most_linked(
     return chosen
 
 
-def _within_room(
-    chosen: Int[np.ndarray, "rows"], members: Int[np.ndarray, "rows"], size: Int[np.ndarray, "nodes"], largest: int
-) -> Int[np.ndarray, "rows"]:
+def _within_room(chosen: RowNumbers, members: RowNumbers, size: NodeNumbers, largest: int) -> RowNumbers:
     """The choices that keep communities within the limit; -1 for the others."""
     order = np.argsort(chosen, kind="stable")
     order = order[np.searchsorted(chosen[order], 0) :]
@@ -337,7 +319,7 @@ def _within_room(
     return chosen
 
 
-def _links(rows: Callable[[], Iterable[Rows]], community: Int[np.ndarray, "nodes"]) -> sp.csr_array:
+def _links(rows: Callable[[], Iterable[Rows]], community: NodeNumbers) -> sp.csr_array:
     """Total weight between communities; at most `MAX_LINKS` of them, the strongest."""
     count = int(community.max()) + 1
     links = sp.csr_array((count, count), dtype=np.float32)

@@ -200,9 +200,6 @@ def _damaged(folder: Path, why: str) -> InputError:
     return InputError(f"the shards in {folder} are damaged: {why}; restore them from a copy, or shard again")
 
 
-# ------------------------------------------------------------------------------------ the part of a graph on one rank
-
-
 class LocalGraph(Graph):
     """The nodes of one rank. Sizes are those of the whole graph; rows of tables are those of this rank's nodes.
 

@@ -15,7 +15,6 @@ from sklearn.utils import check_consistent_length
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel, seed_of
 from mtgcn.estimator.inference import (
-    MISSING,
     NodePredictions,
     graph_of_rows,
     predict_fitted,
@@ -24,6 +23,7 @@ from mtgcn.estimator.inference import (
     predict_rows,
 )
 from mtgcn.estimator.inputs import (
+    MISSING,
     as_graph,
     check_learnable,
     check_sizes,
@@ -64,6 +64,9 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
     settings : mapping or None, default=None
         Settings of the method, for instance ``{"per_class": 60}``. Searches set them one by one as
         ``settings__per_class``.
+    class_prior : mapping of class to share, "labelled", "estimated" or None, default=None
+        Class shares among all nodes, to which probabilities are corrected: known ones, those of the labels, or
+        estimated from the predictions. None leaves probabilities as they are.
     device : str or torch.device, default="auto"
         "auto", "cpu" or "cuda".
     random_state : int, RandomState instance or None, default=None
@@ -83,6 +86,8 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         Class probabilities by peer; None for methods without peers.
     peer_report_ : PeerReport or None
         Weight, held-out accuracy and agreement of each peer; None for methods that do not report peer weights.
+    expected_accuracy_ : ExpectedAccuracy or None
+        Accuracy on unlabelled nodes with intervals, by the cross-validation of the method; None if it has none.
     labeled_iter_ : ndarray of shape (n_nodes,)
         0 for labelled nodes, the epoch in which a node first became a pseudo-label, or -1.
     n_iter_ : int
@@ -126,28 +131,41 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             rest["settings"] = settings | {setting: parameters[name] for setting, name in single.items()}
         return super().set_params(**rest)
 
-    def fit(self, X: Any, y: Any, graph: Any = None) -> MutualTeachingClassifier:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, graph: Any = None, *, target: str | None = None) -> MutualTeachingClassifier:  # noqa: N803
         """Fit the classifier to all nodes.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_nodes, n_features), or None
-            Features. Data frames (pandas, polars) may have columns of any type; their preprocessing is
-            `graph_.preprocessing`. With None, the features of `graph` are used, or structural features computed from
-            its edges.
+            Features. Data frames (of pandas, polars, pyarrow and others) may have columns of any type; their
+            preprocessing is `graph_.preprocessing`. With None, the features of `graph` are used, or structural features
+            computed from its edges.
         y : array-like of shape (n_nodes,)
             Class labels, -1 for unlabelled nodes.
-        graph : scipy matrix, array, edge index, networkx graph, PyG data, Graph or None, default=None
-            The edges: a square matrix of weights, two rows of node numbers, or a graph object. Nodes of networkx are
-            matched with row numbers or with the index of X. With None, rows are linked to their nearest neighbours.
+        target : str
+            Instead of `y`, the column of the data frame X that holds the classes, empty where they are unknown.
+        graph : matrix, array, edge index, pairs, data frame, networkx graph, PyG data, Graph or None, default=None
+            The edges: a square matrix of weights; two rows of node numbers; pairs of nodes, as an array of shape
+            (n_edges, 2) or a list; a data frame with two columns of nodes and optionally one of weights, by the names
+            source, target and weight or by position; or a graph object. Nodes of pairs, data frames and networkx are
+            matched with the index of X or with row numbers. Whole numbers of shape (2, 2) are two rows of node numbers,
+            or a matrix if there are two nodes. With None, rows are linked to their nearest neighbours.
 
         Returns
         -------
         self : MutualTeachingClassifier
         """
+        if target is not None:
+            if y is not None:
+                raise InputError(f"y and target={target!r} both give the classes; give one of them")
+            from mtgcn.io.frames import split_target
+
+            X, y = split_target(X, target)  # noqa: N806
         if y is None:
             raise InputError("fit requires y to be passed, but the target y is None; give -1 for unknown classes")
         table, preprocessing = (None, None) if X is None else fitted_table(self, X)
+        if preprocessing is not None:
+            preprocessing = replace(preprocessing, label_column=target)
         classes, labels = classes_and_labels(y)
         check_learnable(classes, np.bincount(labels[labels != UNLABELED], minlength=len(classes)))
         if table is not None:
@@ -169,7 +187,8 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             preprocessing=given.preprocessing if table is None else preprocessing,
             class_type=classes.dtype.str,
         )
-        return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_node_ids(graph))
+        has_ids = has_node_ids(graph) or not np.array_equal(given.node_ids, np.arange(given.num_nodes))
+        return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_ids)
 
     def predict(self, X: Any = None, graph: Any = None, *, edges: Any = None) -> np.ndarray:  # noqa: N803
         """The most probable class of each row; see `predict_proba` for the parameters."""
@@ -188,8 +207,9 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         - ``predict_proba()``: the nodes of the fit, `label_distributions_`.
         - ``predict_proba(X)``: rows of the fit, recognised by their features, keep their prediction. Other rows are
           attached to their nearest rows of the fit and predicted by the trained peers.
-        - ``predict_proba(X, edges=edges)``: rows join the graph of the fit by these edges, pairs of ids or ids and
-          weights. Ids of rows are the index of a data frame, otherwise the numbers after those of the fit.
+        - ``predict_proba(X, edges=edges)``: rows join the graph of the fit by these edges, pairs of ids, ids and
+          weights, or a data frame of these. Ids of rows are the index of a data frame, otherwise the numbers after
+          those of the fit.
         - ``predict_proba(X, graph)``: the trained peers predict the nodes of another graph. The graph of the fit, with
           its nodes in any order, keeps its predictions.
 

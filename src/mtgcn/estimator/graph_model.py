@@ -13,29 +13,52 @@ import numpy as np
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, shown, unknown_name, warn_caller
-from mtgcn.estimator.inference import MISSING, normalised, positions_of_ids
-from mtgcn.estimator.inputs import check_learnable, check_magnitudes, has_no_label, num_columns, preprocessed_graph
+from mtgcn.estimator.class_prior import corrected, prior_factors
+from mtgcn.estimator.inference import normalised, predict_fitted
+from mtgcn.estimator.inputs import (
+    MISSING,
+    check_learnable,
+    check_magnitudes,
+    has_no_label,
+    num_columns,
+    positions_of_ids,
+    preprocessed_graph,
+)
+from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, predictions_of
+from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, ExpectedScore, expected_score
 from mtgcn.graph import Graph
 from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of, task_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
 from mtgcn.task import PeerReport, Prediction
-from mtgcn.uncertainty.held_out import ExpectedAccuracy, check_folds, expected_accuracy, why_not_measurable
-from mtgcn.uncertainty.peer_weights import peers_agree
+from mtgcn.uncertainty.held_out import (
+    FOLDS,
+    ExpectedAccuracy,
+    check_folds,
+    expected_accuracy,
+    held_out_probabilities,
+    is_gain_measurable,
+    label_copies,
+    why_not_measurable,
+)
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from mtgcn.estimator.explanation import Explanation
+    from mtgcn.estimator.scorer import Scorer
     from mtgcn.report.fit_page import Background
+    from mtgcn.uncertainty.doubt import DoubtfulLabels
+    from mtgcn.uncertainty.stopping import ExpectedGain
     from mtgcn.uncertainty.suggestions import Suggestions
 
 DEFAULT_METHOD = "mt-plus"
 METHOD_WITH_BACKBONE = "mt-gcn"  # default where a backbone is given
 VALIDATION_DIVISOR = 3  # one third of the labels of a class go to methods that need validation labels
-GIVEN, NOT_PSEUDO_LABELED = 0, -1  # in `labeled_iter_`
 MAX_NAMED = 3  # unknown nodes in a message
+MEASURING = "measuring accuracy on held-out labels"  # stage of a fit
 HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
@@ -48,6 +71,7 @@ class GraphModel:
     peer_distributions_: Float[np.ndarray, "peers nodes classes"] | None
     peer_report_: PeerReport | None
     labeled_iter_: Int[np.ndarray, "nodes"]
+    expected_accuracy_: ExpectedAccuracy | None  # by the cross-validation of the method itself
     n_iter_: int
     n_features_in_: int
     feature_names_in_: np.ndarray  # only if the features have names
@@ -57,6 +81,7 @@ class GraphModel:
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
+    class_factors_: Float[np.ndarray, "classes"] | None  # by which the class prior corrects probabilities
     training_: dict[str, Any]  # the part `training` of the card of a loaded model; empty after a fit
 
     def __init__(
@@ -69,6 +94,7 @@ class GraphModel:
         mutual_neighbors: bool = False,
         scale: bool = True,
         settings: Mapping[str, Any] | None = None,
+        class_prior: Any = None,
         device: Any = "auto",
         random_state: Any = None,
         verbose: bool = False,
@@ -80,6 +106,7 @@ class GraphModel:
         self.mutual_neighbors = mutual_neighbors
         self.scale = scale
         self.settings = settings
+        self.class_prior = class_prior
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -87,7 +114,7 @@ class GraphModel:
     def fit_graph(self, graph: Graph) -> Self:
         """Fit all nodes of a graph from its labels; its features may be None."""
         check_learnable(graph.class_names, graph.label_counts)
-        return self._fit(graph, graph.classes, seed_of(self.random_state), has_node_ids=True)
+        return self._fit(graph, graph.classes, seed_of(self.random_state), has_node_ids=not graph.numbered)
 
     def take_over(self, graph: Graph, prediction: Prediction, seed: int) -> Self:
         """Set the learned attributes from a prediction computed elsewhere."""
@@ -111,26 +138,14 @@ class GraphModel:
         check_learnable(graph.class_names, graph.label_counts)
         return self._fit(graph, classes, self.seed_, has_node_ids=self.has_node_ids_, learned=self.parameters_)
 
-    def predictions(self) -> DataFrame:
+    def predictions(self, keep_columns: str = "none") -> DataFrame:
         """Predictions for the nodes of the fit, with their ids: a pandas data frame with the columns of
-        `mtgcn predict`."""
+        `mtgcn predict`, and with own columns of the node table: "none", "names" or "all"."""
         self._check_fitted()
         import pandas as pd
 
-        shares, when = self.label_distributions_, self.labeled_iter_
-        weights = None if self.peer_report_ is None else self.peer_report_.weights[0]
-        agree = None if self.peer_distributions_ is None else peers_agree(self.peer_distributions_, weights)
-        return pd.DataFrame(
-            {
-                "id": self.graph_.node_ids,
-                "predicted": self.transduction_,
-                "probability": shares.max(axis=1),
-                **{f"probability_{name}": shares[:, number] for number, name in enumerate(self.classes_)},
-                "peers_agree": agree,
-                "role": np.select([when == GIVEN, when > GIVEN], ["given", "pseudo-label"], "neither"),
-                "pseudo_label_epoch": pd.Series(when, dtype="Int64").where(when > GIVEN),
-            }
-        )
+        columns = predictions_of(self, predict_fitted(self), self.graph_, keep_columns).columns()
+        return pd.DataFrame(columns).astype({"pseudo_label_epoch": "Int64"})
 
     def suggest(self, n: int = 10) -> Suggestions:
         """Which nodes to label next, best first, with reasons. A larger `n` extends the list."""
@@ -138,6 +153,39 @@ class GraphModel:
         from mtgcn.uncertainty.suggestions import suggest
 
         return suggest(self, n)
+
+    def expected_gain(self, folds: int = FOLDS) -> ExpectedGain | None:
+        """What ten more labels would add to the accuracy, from cross-validation with fewer labels; None if the labels
+        are too few to tell."""
+        self._check_fitted()
+        check_folds(folds)
+        expected, _ = measured_accuracy(self, folds)
+        return None if expected is None else expected.gain
+
+    def doubtful_labels(self, n: int | None = 10) -> DoubtfulLabels:
+        """The given labels that are most likely wrong, with reasons; all labels with None.
+
+        The method is fitted again without each of ten folds of the labels.
+        """
+        self._check_fitted()
+        from mtgcn.uncertainty.doubt import doubtful_labels
+
+        return doubtful_labels(self, n, seed=self.seed_, device=chosen_device(self.device))
+
+    def explain(self, node: Any, versus: Any = None) -> Explanation:
+        """Why a node of the fit, given by its id, has its class rather than another, `versus`, by default the second
+        most probable one. The answer of mt-plus is split exactly; other methods list neighbours and near labels."""
+        self._check_fitted()
+        from mtgcn.estimator.explanation import explain
+
+        return explain(self, node, versus)
+
+    def scorer(self) -> Scorer:
+        """A function for the class probabilities of one new node at a time, after a warm-up; safe for threads."""
+        self._check_fitted()
+        from mtgcn.estimator.scorer import Scorer
+
+        return Scorer(self)
 
     def plot(self) -> Any:
         """A matplotlib figure with the map of the nodes, confidence, classes and training."""
@@ -149,8 +197,8 @@ class GraphModel:
     def report(self, path: str | Path, *, folds: int = 0) -> None:
         """Write a self-contained HTML page about this fit.
 
-        With `folds` of at least 2 the accuracy is estimated by cross-validation, which fits the method that many times.
-        With 0 the page shows the estimate stored with a loaded model, if any.
+        With `folds` of at least 2 the accuracy is estimated by fitting the method that many times more. With 0 the page
+        shows the estimate of the fit or of a loaded model, if any.
         """
         self._check_fitted()
         from mtgcn.report.fit_page import fit_html
@@ -172,6 +220,23 @@ class GraphModel:
         from mtgcn.estimator.persistence import load_model
 
         model = load_model(folder, cls)
+        assert isinstance(model, cls)
+        return model
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = True, **options: Any) -> str:
+        """Upload the fitted model to the Hugging Face Hub, with a model card; returns the address of the commit.
+
+        The files contain the graph with its features, labels and node table. Needs `mtgcn[hub]`; `options` are those of
+        `huggingface_hub.ModelHubMixin.push_to_hub`.
+        """
+        self._check_fitted()
+        return str(_hub_model()(self).push_to_hub(repo_id, private=private, **options))
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **options: Any) -> Self:
+        """Read a model from the Hugging Face Hub, or from a folder. Needs `mtgcn[hub]`; `options` are those of
+        `huggingface_hub.ModelHubMixin.from_pretrained`."""
+        model = _hub_model().from_pretrained(name, kind=cls, **options).model
         assert isinstance(model, cls)
         return model
 
@@ -219,13 +284,17 @@ class GraphModel:
         self.__dict__.pop("warnings_", None)
         self.graph_, self.classes_, self.method_ = graph, classes, method
         self.n_features_in_ = num_columns(graph)
-        self.label_distributions_ = normalised(prediction.probabilities[0])
+        plain = normalised(prediction.probabilities[0])
+        self.class_factors_ = prior_factors(self.class_prior, plain, graph.class_names, graph.label_counts)
+        self.label_distributions_ = corrected(plain, self.class_factors_)
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
         self.peer_report_ = report = prediction.peer_report
         if report is not None and graph.features is None:  # features were computed from the edges
             names = tuple("structure" if name == "features" else name for name in report.names)
             self.peer_report_ = replace(report, names=names)
+        share, labels, folds = (np.nan, 0, 0) if prediction.held_out is None else prediction.held_out[0].tolist()
+        self.expected_accuracy_ = None if not labels else ExpectedAccuracy.of(share, int(labels), int(folds))
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NOT_PSEUDO_LABELED)
@@ -235,6 +304,14 @@ class GraphModel:
         self.labeled_iter_[graph.known] = GIVEN
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
         self.training_ = {}
+
+
+def _hub_model() -> Any:
+    try:
+        from mtgcn.estimator.hub import HubModel
+    except ImportError as error:
+        raise InputError(f"the hub needs huggingface_hub ({error}); pip install 'mtgcn[hub]'") from error
+    return HubModel
 
 
 def chosen_method(model: GraphModel) -> Method:
@@ -286,28 +363,52 @@ def _split_of(graph: Graph, method: Method) -> Split:
 def fit_background(model: GraphModel, folds: int = 0) -> Background:
     """Expected accuracy and notes for the page about a fit; measured with that many folds, or read from the card."""
     from mtgcn.report.fit_page import Background
+    from mtgcn.report.progress import fitting_progress
 
     check_folds(folds)
     stored = Background.from_training(model.training_)
     if folds:
-        expected, why_not = measured_accuracy(model, folds)
+        with fitting_progress(MEASURING):
+            expected, why_not = measured_accuracy(model, folds)
     elif stored.expected_accuracy or stored.why_no_expected_accuracy:
         return stored
     else:
-        expected, why_not = None, HOW_TO_MEASURE
+        expected, why_not = measured_accuracy(model, None, refit=False)
     return replace(stored, expected_accuracy=expected, why_no_expected_accuracy=why_not)
 
 
-def measured_accuracy(model: GraphModel, folds: int) -> tuple[ExpectedAccuracy | None, str | None]:
-    """The cross-validated accuracy of a fitted model, or why it cannot be measured."""
+def measured_accuracy(
+    model: GraphModel, folds: int | None, *, refit: bool = True
+) -> tuple[ExpectedAccuracy | None, str | None]:
+    """The cross-validated accuracy of a fitted model, or why it cannot be measured.
+
+    Without a number of folds it is the estimate of the method itself, if it has one and no column looks like a copy of
+    the labels. The method is fitted again otherwise, and for the gain of more labels.
+    """
+    graph, method = model.graph_, model.method_
+    if why_not := why_not_measurable(graph, method):
+        return None, why_not
+    own = None if folds is not None or len(label_copies(graph)) else model.expected_accuracy_
+    if not refit or (own is not None and not is_gain_measurable(graph)):
+        return own, None if own else HOW_TO_MEASURE
+    device = chosen_device(model.device)
+    found = expected_accuracy(graph, method, seed=model.seed_, device=device, folds=folds or FOLDS)
+    return (found if own is None else replace(own, gain=found.gain)), None
+
+
+def measured_score(model: GraphModel, folds: int | None, score: str) -> ExpectedScore | None:
+    """Another score than accuracy on held-out labels; None where accuracy cannot be measured either."""
+    graph, method = model.graph_, model.method_
+    if score == SCORES[0] or folds == 0 or why_not_measurable(graph, method):
+        return None
     from mtgcn.report.progress import fitting_progress
 
-    graph, method = model.graph_, model.method_
-    if why_not := why_not_measurable(graph, method, folds):
-        return None, why_not
-    with fitting_progress("measuring accuracy on held-out labels"):
+    with fitting_progress(f"measuring {SCORE_TITLES[score]} on held-out labels"):
         device = chosen_device(model.device)
-        return expected_accuracy(graph, method, seed=model.seed_, device=device, folds=folds), None
+        probabilities, truth = held_out_probabilities(
+            graph, method, seed=model.seed_, device=device, folds=folds or FOLDS
+        )
+    return expected_score(corrected(probabilities, model.class_factors_), truth, score, graph.label_counts)
 
 
 # --------------------------------------------------------------------------------------------------------- more labels

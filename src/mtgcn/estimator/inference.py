@@ -17,7 +17,17 @@ import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, note, reason, shown
-from mtgcn.estimator.inputs import Table, check_magnitude, check_magnitudes, check_width, transformed_graph
+from mtgcn.estimator.class_prior import corrected
+from mtgcn.estimator.inputs import (
+    MISSING,
+    Table,
+    check_magnitude,
+    check_magnitudes,
+    check_width,
+    listed_edges,
+    positions_of_ids,
+    transformed_graph,
+)
 from mtgcn.graph import Graph, merged_adjacency
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.neighbours import neighbour_graph, neighbour_search
@@ -27,7 +37,6 @@ from mtgcn.shapes import Bool, Float, Int
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
 
-MISSING = -1  # position of a node that is not in the graph of the fit
 # What a method has computed from the graph of a model, and the parameters it belongs to.
 _states: WeakKeyDictionary[GraphModel, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
 FAR = 3  # widths of the range of a feature; values further outside are noted
@@ -54,9 +63,9 @@ def predict_rows(model: GraphModel, rows: Table) -> NodePredictions:
 
 def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
     """Nodes without edges. Known ids are nodes of the fit, whatever their features; the others are attached. Without
-    ids in the fit, nodes are recognised by their features."""
+    ids, in the fit or here, nodes are recognised by their features."""
     nodes = transformed_graph(model, nodes)
-    if model.has_node_ids_:
+    if model.has_node_ids_ and not nodes.numbered:
         return _predictions_at(model, positions_of_ids(model.graph_.node_ids, nodes.node_ids), nodes.features)
     check_width(nodes.num_features, model.graph_)
     return predict_rows(model, nodes.features)
@@ -71,18 +80,14 @@ def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -
 
 
 def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) -> NodePredictions:
-    """Preprocessed rows that join the graph of the fit by edges: pairs of ids, of these rows or of its nodes, with a
-    third entry for weights."""
-    known, given = model.graph_, np.array(list(edges), dtype=object)
-    if given.ndim != 2 or given.shape[1] not in (2, 3):
-        raise InputError(f"edges of shape {given.shape}; give pairs of ids, or two ids and a weight for each edge")
+    """Preprocessed rows that join the graph of the fit by edges between ids, of these rows or of its nodes."""
+    known, (ends, weights) = model.graph_, listed_edges(edges)
     if (positions_of_ids(known.node_ids, ids) != MISSING).any():
         raise InputError("some ids of X are nodes of the fit; give new ids as the index of a data frame")
-    ends = given[:, :2].astype(str)
     places = joint_positions(known, ids, ends.ravel()).reshape(-1, 2)
     if (unknown := ends[places == MISSING]).size:
         raise InputError(f"{len(unknown)} ends of edges are neither in X nor in the fit, such as {shown(unknown[0])}")
-    weights = given[:, 2].astype(np.float64) if given.shape[1] == 3 else np.full(len(given), mean_weight(known))
+    weights = np.full(len(ends), mean_weight(known)) if weights is None else weights
     return _new_predictions(model, _apply_to_new(model, rows, *new_edges(known, len(ids), places.T, weights)))
 
 
@@ -123,18 +128,6 @@ def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
     return _new_predictions(model, _apply(model, graph))
 
 
-def concatenated(first: NodePredictions, second: NodePredictions) -> NodePredictions:
-    """The nodes of both, in this order."""
-    peers = None
-    if first.peers is not None and second.peers is not None:
-        peers = np.concatenate([first.peers, second.peers], axis=1)
-    return NodePredictions(
-        np.concatenate([first.probabilities, second.probabilities]),
-        peers,
-        np.concatenate([first.positions, second.positions]),
-    )
-
-
 def absent_peer_weight(model: GraphModel) -> float:
     """Total weight of the peers that cannot predict nodes outside the graph of the fit."""
     if model.peer_report_ is None:
@@ -165,14 +158,17 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
 
 
 def _note_far_outside(fitted: Graph, rows: Table) -> None:
-    """Note new rows with a value outside the range of the fit by `FAR` times its width; in dense tables."""
+    """Note new rows with a value outside the range of the fit by `FAR` times its width; in dense tables, and not for
+    text, whose rows have a fixed length."""
     if not sp.issparse(rows):
         low, high = _feature_range(fitted)
-        width = np.where(high > low, FAR * (high - low), np.inf)
+        names = fitted.feature_names or (fitted.preprocessing.names if fitted.preprocessing is not None else ())
+        texts = [one for one in fitted.preprocessing.columns if one.kind == "text"] if fitted.preprocessing else []
+        bounded = np.isin(names, [name for one in texts for name in one.outputs]) if texts else False
+        width = np.where((high > low) & ~np.asarray(bounded), FAR * (high - low), np.inf)
         outside = (rows < low - width) | (rows > high + width)
         if outside.any():
             column = int(outside.any(axis=0).argmax())
-            names = fitted.feature_names or (fitted.preprocessing.names if fitted.preprocessing is not None else ())
             named = shown(names[column]) if names else f"feature {column + 1}"
             note(
                 f"{int(outside.any(axis=1).sum())} of {len(rows)} new rows have values far outside the range of the "
@@ -186,7 +182,9 @@ def _feature_range(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
-    probabilities = normalised(model.method_.combined(peers[None], model.parameters_)[0])
+    probabilities = corrected(
+        normalised(model.method_.combined(peers[None], model.parameters_)[0]), model.class_factors_
+    )
     own = None if model.peer_distributions_ is None else peers
     return NodePredictions(probabilities, own, np.full(peers.shape[1], MISSING))
 
@@ -195,12 +193,12 @@ def _apply(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes cl
     check_width(graph.num_features, model.graph_)
     check_magnitudes(graph)
     graph = replace(graph.without_labels, class_names=model.graph_.class_names)
-    return _checked_peers(
+    return checked_peers(
         model, lambda: model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))
     )
 
 
-def _checked_peers(model: GraphModel, apply: Callable[[], np.ndarray]) -> Float[np.ndarray, "peers nodes classes"]:
+def checked_peers(model: GraphModel, apply: Callable[[], np.ndarray]) -> Float[np.ndarray, "peers nodes classes"]:
     try:
         peers: np.ndarray = apply()[0]
     except (KeyError, ValueError, IndexError, RuntimeError, TypeError) as error:
@@ -222,14 +220,16 @@ def _checked_peers(model: GraphModel, apply: Callable[[], np.ndarray]) -> Float[
 
 def graph_of_rows(model: GraphModel, table: Table) -> Graph:
     """The nearest-neighbour graph of these rows."""
-    neighbors = _neighbors(model, table.shape[0] - 1)
+    neighbors = attached_neighbours(model, table.shape[0] - 1)
     return Graph(adjacency=neighbour_graph(table, neighbors, model.metric, mutual=model.mutual_neighbors))
 
 
 def _edges_to_nearest(model: GraphModel, rows: Table) -> sp.csr_array:
     """Edges of mean weight from new rows to their nearest nodes of the fit, new x known."""
     graph = model.graph_
-    neighbours = _search(graph, _neighbors(model, graph.num_nodes), model.metric)(_as_sparse_as(graph.features, rows))
+    neighbours = _search(graph, attached_neighbours(model, graph.num_nodes), model.metric)(
+        _as_sparse_as(graph.features, rows)
+    )
     weights = np.full(neighbours.size, mean_weight(graph), dtype=np.float32)
     starts = np.arange(len(neighbours) + 1) * neighbours.shape[1]
     return sp.csr_array((weights, neighbours.reshape(-1), starts), (len(neighbours), graph.num_nodes))
@@ -250,12 +250,17 @@ def _apply_to_new(
     check_magnitude(to_known, "an edge weight")
     new = Graph(sp.csr_array((rows.shape[0],) * 2, dtype=np.float32) if among_new is None else among_new, rows)
     check_magnitudes(new)
+    arguments = graph.without_labels, new, to_known, chosen_device(model.device), state_of(model)
+    return checked_peers(model, lambda: model.method_.apply_to_new(model.parameters_ or {}, *arguments))
+
+
+def state_of(model: GraphModel) -> dict[str, Any]:
+    """What was computed once for the fitted parameters of a model."""
     parameters, state = _states.get(model, (None, {}))
-    if parameters is not model.parameters_:
+    if parameters is not model.parameters_ or model not in _states:
         state = {}
         _states[model] = model.parameters_, state
-    arguments = graph.without_labels, new, to_known, chosen_device(model.device), state
-    return _checked_peers(model, lambda: model.method_.apply_to_new(model.parameters_ or {}, *arguments))
+    return state
 
 
 @cached_per_graph
@@ -264,7 +269,7 @@ def mean_weight(graph: Graph) -> float:
     return float(graph.adjacency.data.mean()) if graph.adjacency.nnz else 1.0
 
 
-def _neighbors(model: GraphModel, limit: int) -> int:
+def attached_neighbours(model: GraphModel, limit: int) -> int:
     if not isinstance(model.neighbors, int | np.integer) or model.neighbors < 1:
         raise InputError(f"neighbors is {model.neighbors!r}; give a whole number, at least 1")
     return min(int(model.neighbors), limit)
@@ -278,20 +283,6 @@ def _as_sparse_as(table: Table, rows: Table) -> Table:
 
 
 # -------------------------------------------------------------------------------------------------- recognising nodes
-
-
-def positions_of_ids(known: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
-    """The position of each id among the known ones, `MISSING` if it is not there. Ids are compared as text, since a
-    column of whole numbers is read as numbers.
-
-    >>> positions_of_ids(np.array(["7", "x", "007"]), np.array([7, 8]))
-    array([ 0, -1])
-    """
-    if known.dtype.kind not in "iu" or ids.dtype.kind not in "iu":
-        known, ids = known.astype(str), ids.astype(str)
-    order = np.argsort(known, kind="stable")
-    found = order[np.minimum(np.searchsorted(known[order], ids), len(known) - 1)]
-    return np.where(known[found] == ids, found, MISSING)
 
 
 def positions_of_rows(

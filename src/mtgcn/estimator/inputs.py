@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, reason, shown
 from mtgcn.graph import Graph, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
 
+MISSING = -1  # position of a node that is not in the graph of the fit
 MAX_MAGNITUDE = 1e15  # sums and products of larger numbers overflow 32-bit floats
 
 
@@ -105,20 +106,98 @@ def as_graph(given: Any, nodes: int | None, data: Any = None) -> Graph:
         )
     if isinstance(given, torch.Tensor) and given.layout == torch.strided:
         given = given.detach().cpu().numpy()
+    from mtgcn.io.frames import is_frame
+
+    if is_frame(given):
+        return _graph_of_edges(given, nodes, data)
     if isinstance(given, np.ndarray | list | tuple):
-        given = np.asarray(given)
+        try:
+            given = np.asarray(given)
+        except ValueError:
+            raise InputError("graph of rows of different lengths; give a square matrix, or pairs of nodes") from None
         # `nodes` distinguishes a 2 x 2 adjacency from two edges.
         if given.ndim == 2 and given.shape[0] == 2 and nodes != 2 and given.dtype.kind in "iu":
             return Graph.from_edge_index(given, num_nodes=nodes)
+        if given.ndim == 2 and given.shape[1] == 2 and given.dtype.kind in ("UO" if len(given) == 2 else "iuUO"):
+            return _graph_of_edges(given, nodes, data)
         if given.dtype.kind not in "biuf":
             raise InputError(f"graph of type {given.dtype}; give edge weights, or node numbers in two rows")
         return Graph.from_scipy(given)
     if sp.issparse(given) or isinstance(given, torch.Tensor):
         return Graph.from_scipy(given)
     raise InputError(
-        f"graph of type {type(given).__name__}; give a scipy matrix, an array, an edge index, a networkx graph, PyG "
-        "data or a Graph"
+        f"graph of type {type(given).__name__}; give a scipy matrix, an array, an edge index, pairs of nodes, a data "
+        "frame of edges, a networkx graph, PyG data or a Graph"
     )
+
+
+def _graph_of_edges(given: Any, nodes: int | None, data: Any) -> Graph:
+    """The graph of a data frame of edges or of pairs of nodes, which are in the index of `data` or row numbers."""
+    ends, weights = listed_edges(given)
+    count = nodes if nodes is not None else len(data) if data is not None else int(ends.astype(np.int64).max()) + 1
+    for ids in (data.index, None) if hasattr(data, "iloc") else (None,):
+        places = positions_of_ids(np.arange(count) if ids is None else np.asarray(ids), ends.ravel()).reshape(-1, 2)
+        if (places != MISSING).all():
+            return Graph.from_edge_index(places.T, edge_weight=weights, num_nodes=count, node_ids=ids)
+    raise InputError(
+        f"node {shown(ends[places == MISSING][0])} of the edges is neither a row number from 0 to {count - 1} nor in "
+        "the index of X; number the nodes like the rows, or give X as a data frame whose index holds the nodes"
+    )
+
+
+def listed_edges(given: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """The ends, [edges, 2], and weights of a data frame of edges, or of pairs of ids that may have a third entry."""
+    from mtgcn.io.frames import is_frame
+
+    try:
+        if is_frame(given):
+            given = _edge_columns(given)
+        rows = given if isinstance(given, np.ndarray) else np.array(list(given), dtype=object)
+        if rows.ndim != 2 or rows.shape[1] not in (2, 3):
+            raise InputError(f"edges of shape {rows.shape}; give pairs of ids, or two ids and a weight for each edge")
+        ends = rows[:, :2] if rows.dtype.kind in "iu" else np.array(rows[:, :2].tolist())  # numbers among objects
+        if ends.dtype.kind == "f" and (ends != np.floor(ends)).any():
+            raise ValueError("an id is missing or a fraction")
+        ends = ends.astype(np.int64) if ends.dtype.kind == "f" else ends
+        return ends, rows[:, 2].astype(np.float64) if rows.shape[1] == 3 else None
+    except (TypeError, ValueError) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(
+            f"edges cannot be read ({reason(problem)}); give ids of one type, and numbers as weights"
+        ) from None
+
+
+def _edge_columns(frame: Any) -> np.ndarray:
+    """The columns source, target and weight of a data frame, or its two or three columns."""
+    import narwhals.stable.v2 as nw
+
+    from mtgcn.io.roles import ROLE_NAMES
+
+    data = nw.from_native(frame, eager_only=True)
+    columns = [column.to_numpy() for column in data.iter_columns()]
+    names = [str(name).lower() for name in data.columns]
+    roles = [
+        next((place for place, name in enumerate(names) if name in ROLE_NAMES[role]), None)
+        for role in ("source", "target", "weight")
+    ]
+    if None not in roles[:2]:
+        columns = [columns[place] for place in roles if place is not None]
+    return np.stack(columns if len(columns) < 3 else [column.astype(object) for column in columns], axis=1)
+
+
+def positions_of_ids(known: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
+    """The position of each id among the known ones, `MISSING` if it is not there. Ids are compared as text, since a
+    column of whole numbers is read as numbers.
+
+    >>> positions_of_ids(np.array(["7", "x", "007"]), np.array([7, 8]))
+    array([ 0, -1])
+    """
+    if known.dtype.kind not in "iu" or ids.dtype.kind not in "iu":
+        known, ids = known.astype(str), ids.astype(str)
+    order = np.argsort(known, kind="stable")
+    found = order[np.minimum(np.searchsorted(known[order], ids), len(known) - 1)]
+    return np.where(known[found] == ids, found, MISSING)
 
 
 def has_node_ids(given: Any) -> bool:
@@ -141,7 +220,7 @@ def check_learnable(
     if len(names) == 1:
         raise InputError(f"all labels are of one class, {str(names[0])!r}; label nodes of at least two classes")
     if sum(counts) == nodes:
-        remedy = "leave some labels out, or add nodes without"
+        remedy = "give some of the labels with --labels, or see how well methods predict them with mtgcn compare"
         raise InputError(f"all {nodes} nodes are labelled, so there is nothing to predict; {remedy}")
 
 
@@ -267,11 +346,13 @@ def _validated(model: MutualTeachingClassifier, X: Any, *, reset: bool) -> Any: 
     """X as a numeric matrix, validated by scikit-learn, or as a table of columns of any type."""
     from sklearn.utils.validation import validate_data
 
-    from mtgcn.io.frames import is_frame, is_mixed, table_of_frame
+    from mtgcn.io.frames import is_frame, is_mixed, table_of_frame, without_column
 
     if np.ma.isMaskedArray(X) and X.dtype.kind in "biuf":
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(np.float64))  # noqa: N806
     keeps_columns = reset or model.graph_.preprocessing is not None
+    if not reset and keeps_columns and model.graph_.preprocessing.label_column is not None and is_frame(X):
+        X = without_column(X, model.graph_.preprocessing.label_column)  # noqa: N806
     if keeps_columns and ((is_frame(X) and not sp.issparse(X)) or is_mixed(X)):
         validate_data(model, X, skip_check_array=True, reset=reset)
         return table_of_frame(X)

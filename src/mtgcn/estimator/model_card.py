@@ -41,6 +41,7 @@ class EstimatorCard(TypedDict):
     mutual_neighbors: bool
     scale: bool
     settings: dict[Text, Any] | None
+    class_prior: Text | dict[Text, Number] | None
     device: Text
     random_state: Seed | None
 
@@ -50,14 +51,35 @@ class GraphCard(TypedDict):
     nodes: Annotated[Count, Field(ge=1)]
     features: Count
     has_node_ids: bool
+    numbered: bool
     feature_names: list[FeatureName]
+
+
+class GainCard(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    labels: Count
+    gain: Share
+    ci95: Annotated[list[Share], Field(min_length=2, max_length=2)]
+    enough: bool
 
 
 class AccuracyCard(TypedDict):
     accuracy: Share
+    ci90: Annotated[list[Share], Field(min_length=2, max_length=2)]
     ci95: Annotated[list[Share], Field(min_length=2, max_length=2)]
     labels: Count
     folds: Count
+    gain: NotRequired[GainCard | None]
+
+
+class ScoreCard(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    score: Literal["balanced-accuracy", "macro-f1", "roc-auc", "average-precision"]
+    value: Share
+    ci95: Annotated[list[Share], Field(min_length=2, max_length=2)]
+    labels: Count
 
 
 class TrainingCard(TypedDict):
@@ -69,6 +91,7 @@ class TrainingCard(TypedDict):
     notes: NotRequired[list[Text]]
     why_no_expected_accuracy: NotRequired[Text | None]
     expected_accuracy: NotRequired[AccuracyCard | None]
+    expected_score: NotRequired[ScoreCard | None]
 
 
 class ModelCard(TypedDict):
@@ -82,7 +105,7 @@ class ModelCard(TypedDict):
     graph: GraphCard
     preprocessing: dict[Text, Any] | None
     training: TrainingCard
-    files: dict[Literal["weights.safetensors", "answers.safetensors", "graph.safetensors"], FileEntry]
+    files: dict[Literal["weights.safetensors", "answers.safetensors", "graph.safetensors", "cells.parquet"], FileEntry]
 
 
 def invalid_part(card: dict[str, Any]) -> str | None:

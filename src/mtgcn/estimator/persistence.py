@@ -5,6 +5,7 @@
       weights.safetensors    parameters of the peers; absent for methods without any
       answers.safetensors    predictions for the nodes of the fit, peer weights, training history
       graph.safetensors      edges, features, labels and node ids of the fitted graph
+      cells.parquet          the node table as written, for display; absent for graphs from other sources
 
 Loading executes no code. Checksums detect damage; they are no signature.
 """
@@ -17,7 +18,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ import scipy.sparse as sp
 
 from mtgcn.environment import versions
 from mtgcn.errors import InputError, check_names, reason, shown
-from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED, GraphModel
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.inputs import MAX_MAGNITUDE, check_magnitudes, num_columns
+from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
@@ -47,13 +49,15 @@ from mtgcn.storage.files import (
     updating,
 )
 from mtgcn.task import PeerReport
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
 Arrays = dict[str, np.ndarray]
 
 KIND = "mtgcn model"
-FORMAT = 5  # raised whenever the content of a model folder changes incompatibly
+FORMAT = 6  # raised whenever the content of a model folder changes incompatibly
 CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
-FILES = (CARD, WEIGHTS, ANSWERS, GRAPH)
+CELLS = "cells.parquet"
+FILES = (CARD, WEIGHTS, ANSWERS, GRAPH, CELLS)
 CHANGE_LOCK = ".mtgcn-change.lock"
 MAX_CARD_BYTES = 64 * 2**20  # a card has a few thousand bytes
 MAX_READS = 3  # of files that do not match a card which stays the same
@@ -72,6 +76,8 @@ def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any
     try:
         with updating(folder, FILES) as partial:
             card["files"] = {name: _write_arrays(partial / name, arrays) for name, arrays in sorted(contents.items())}
+            if model.graph_.cells is not None:
+                card["files"][CELLS] = _write_cells(partial / CELLS, model.graph_.cells)
             card["sha256"] = checksum(card)
             text = json.dumps(card, indent=1, ensure_ascii=False)
             with (partial / CARD).open("wb") as file:
@@ -96,7 +102,7 @@ def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> Graph
     card, reads = read_card(folder), 1
     while True:  # read again on a mismatch, since another process may be replacing the files
         try:
-            contents = {name: _read_arrays(folder, name, entry) for name, entry in card["files"].items()}
+            contents = {name: _read_part(folder, name, entry) for name, entry in card["files"].items()}
             break
         except InputError:
             previous, card = card, read_card(folder)
@@ -105,26 +111,30 @@ def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> Graph
                 raise
 
     def as_tuple(value: Any) -> Any:  # JSON turns the tuples of settings into lists
+        if isinstance(value, dict):
+            return {key: as_tuple(part) for key, part in value.items()}
         return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
-    settings = {key: as_tuple(value) for key, value in card["method"]["settings"].items()}
+    settings = as_tuple(card["method"]["settings"])
     try:
         method = create(card["method"]["name"], **settings)
     except InputError as error:
         raise InputError(f"model folder {folder} needs what this mtgcn lacks: {error}") from error
     try:
-        model = kind(**card["estimator"])
+        model = kind(**as_tuple(card["estimator"]))
         model.method_ = method
         model.classes_ = np.array(card["classes"], dtype=card["classes_type"])
         if list(map(str, model.classes_)) != card["class_names"]:
             raise ValueError("class_names do not match classes")
-        model.graph_ = _graph_from(contents[GRAPH], card)
+        model.graph_ = _graph_from(contents[GRAPH], card, contents.get(CELLS))
         check_magnitudes(model.graph_)
         model.has_node_ids_ = card["graph"]["has_node_ids"]
         model.n_features_in_ = num_columns(model.graph_)
         if "feature_names" in card:
             model.feature_names_in_ = np.array(card["feature_names"], dtype=object)
         model.training_ = card["training"]
+        stored = card["training"].get("expected_accuracy")
+        model.expected_accuracy_ = stored and ExpectedAccuracy.from_card(stored)
         model.n_iter_, model.seed_ = card["training"]["epochs"], card["training"]["seed"]
         model.parameters_ = contents.get(WEIGHTS)
         for name, array in (model.parameters_ or {}).items():  # the method checks their shapes when it uses them
@@ -261,6 +271,7 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
             "edges": graph.num_edges,
             "features": graph.num_features,
             "has_node_ids": model.has_node_ids_,
+            "numbered": graph.numbered,
             "feature_names": list(graph.feature_names),
         },
         "preprocessing": None if graph.preprocessing is None else graph.preprocessing.plain(),
@@ -268,6 +279,7 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
             "epochs": int(model.n_iter_),
             "seed": model.seed_,
             "labels_given": dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)),
+            **({"expected_accuracy": asdict(model.expected_accuracy_)} if model.expected_accuracy_ else {}),
             **training,
         },
         "versions": versions(),
@@ -293,8 +305,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- files
 
 
-def _read_arrays(folder: Path, name: str, entry: Mapping[str, Any]) -> Arrays:
-    """The arrays of a safetensors file, after comparing its size and checksum with the card."""
+def _read_part(folder: Path, name: str, entry: Mapping[str, Any]) -> Any:
+    """The arrays of a safetensors file, or the cells, after comparing size and checksum with the card."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -307,13 +319,35 @@ def _read_arrays(folder: Path, name: str, entry: Mapping[str, Any]) -> Arrays:
             raise damaged(folder, f"{name} has {found.st_size} bytes, not {entry['bytes']}")
         if file_entry(path)["sha256"] != entry["sha256"]:
             raise damaged(folder, f"{name} was changed after it was written")
-        return load_file(path)
+        return _read_cells(folder, path) if name == CELLS else load_file(path)
     except FileNotFoundError:
         raise damaged(folder, f"{name} is missing") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
     except SafetensorError as error:
         raise damaged(folder, f"{name} is no safetensors file, {error}") from error
+
+
+def _read_cells(folder: Path, path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile  # read_table imports pandas
+
+    try:
+        with path.open("rb") as content, ParquetFile(content) as file:
+            cells = file.read()
+        return cells.cast(pa.schema([(name, pa.string()) for name in cells.column_names]))
+    except (pa.ArrowException, ValueError) as error:
+        raise damaged(folder, f"{path.name} is no table of text ({reason(error)})") from error
+
+
+def _write_cells(path: Path, cells: Any) -> dict[str, Any]:
+    from pyarrow.parquet import write_table
+
+    with path.open("wb") as file:  # Arrow does not open names that are not Unicode
+        write_table(cells, file)
+        file.flush()
+        os.fsync(file.fileno())
+    return file_entry(path)
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> dict[str, Any]:
@@ -350,11 +384,15 @@ def arrays_of(model: GraphModel) -> dict[str, Arrays]:
         "labeled_iter": model.labeled_iter_,
         **{f"history.{name}": values for name, values in model.history_.items()},
     }
+    if model.class_factors_ is not None:
+        answers["class_factors"] = model.class_factors_
     if model.peer_distributions_ is not None:
         answers["peer_distributions"] = model.peer_distributions_
     if model.peer_report_ is not None:
         answers |= {f"peer_report.{part}": getattr(model.peer_report_, part) for part in PEER_REPORT_ARRAYS}
     arrays = {"labels": graph.labels}
+    if graph.preprocessing is not None:
+        arrays |= graph.preprocessing.arrays()
     for name, matrix in (("adjacency", graph.adjacency), ("features", graph.features)):
         if sp.issparse(matrix):
             arrays |= {f"{name}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
@@ -372,7 +410,7 @@ def arrays_of(model: GraphModel) -> dict[str, Arrays]:
     return {ANSWERS: answers, GRAPH: arrays} | ({} if model.parameters_ is None else {WEIGHTS: model.parameters_})
 
 
-def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
+def _graph_from(arrays: Arrays, card: Mapping[str, Any], cells: Any) -> Graph:
     nodes, width = card["graph"]["nodes"], card["graph"]["features"]
 
     def sparse(name: str, columns: int) -> sp.csr_array:
@@ -393,8 +431,10 @@ def _graph_from(arrays: Arrays, card: Mapping[str, Any]) -> Graph:
         class_names=tuple(card["class_names"]),
         name=card["graph"]["name"],
         feature_names=tuple(card["graph"]["feature_names"]),
-        preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"]),
+        preprocessing=None if card["preprocessing"] is None else Preprocessor.of(card["preprocessing"], arrays),
         class_type=card["classes_type"],
+        numbered=card["graph"]["numbered"],
+        cells=cells,
     )
 
 
@@ -406,6 +446,8 @@ def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any])
     model.labeled_iter_ = _checked("labeled_iter", arrays["labeled_iter"], (nodes,), kinds="iu", low=NOT_PSEUDO_LABELED)
     if not np.array_equal(np.flatnonzero(model.labeled_iter_ == GIVEN), model.graph_.known):
         raise ValueError("labeled_iter contradicts the labels")
+    factors = arrays.get("class_factors")
+    model.class_factors_ = None if factors is None else _checked("class_factors", factors, (classes,), low=0)
     peers = arrays.get("peer_distributions")
     model.peer_distributions_ = None if peers is None else _probabilities(peers, (len(peers), nodes, classes))
     model.peer_report_ = None

@@ -20,7 +20,7 @@ from mtgcn import datasets
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import Unit, decisive_versions, execute, source_of
 from mtgcn.experiments.protocol import ARENA_TABLE, RANDOM, VALIDATED
-from mtgcn.experiments.scoring import plain_settings
+from mtgcn.experiments.scoring import SCORES, groups_of, plain_settings
 from mtgcn.experiments.statistics import Margin, RankComparison, compare_ranks, margin_over_best
 from mtgcn.experiments.store import Rows, StoredRow
 from mtgcn.methods import METHODS, create, typed_method_class
@@ -106,9 +106,9 @@ def title_of(one: Unit | StoredRow) -> str:
     return f"{one.method}, {one.validation} validation labels" if one.split == VALIDATED else one.method
 
 
-def mean_of(rows: Rows, measure: str = "accuracy") -> float | None:
-    """The mean of a field over runs; None without rows, or if some lack it."""
-    values = [getattr(row, measure) for row in rows]
+def mean_of(rows: Rows, measure: str) -> float | None:
+    """The mean of a score over runs; None without rows, or if some lack it."""
+    values = values_of(rows, measure)
     return None if None in values or not values else float(np.mean(values))
 
 
@@ -119,6 +119,7 @@ class Arena:
     cells: Mapping[Cell, Mapping[str, Rows]]  # of every cell, by the title of the method
     failures: Mapping[tuple[Cell, str], str]
     units_left_out: int  # of other seeds or releases, or of fewer runs than another unit in their place
+    score: str = SCORES[0]  # that methods are ranked by
 
     @cached_property
     def graphs(self) -> list[str]:
@@ -142,9 +143,13 @@ class Arena:
 
     @cached_property
     def compared(self) -> dict[Cell, dict[str, Rows]]:
-        """The results without validation labels."""
+        """The results without validation labels that have the score."""
         return {
-            cell: {title: rows for title, rows in found.items() if rows[0].split != VALIDATED}
+            cell: {
+                title: rows
+                for title, rows in found.items()
+                if rows[0].split != VALIDATED and mean_of(rows, self.score) is not None
+            }
             for cell, found in self.cells.items()
         }
 
@@ -162,27 +167,27 @@ class Arena:
         methods = [title for title in (found[0] if found else ()) if all(title in one for one in found)]
         if len(cells) < 2 or len(methods) < 3:
             return None
-        accuracy = np.array([[mean_of(one[title]) for title in methods] for one in found], dtype=float)
-        return compare_ranks(accuracy, methods, [graph for graph, _ in cells])
+        means = np.array([[mean_of(one[title], self.score) for title in methods] for one in found], dtype=float)
+        return compare_ranks(means, methods, [graph for graph, _ in cells])
 
     def margins(self) -> dict[Cell, Margin]:
         """The reference against the best other method of each cell."""
         found = {}
         for cell, here in self.compared.items():
             if self.reference in here and len(here) > 1:
-                samples = {title: [row.accuracy for row in rows] for title, rows in here.items()}
+                samples = {title: values_of(rows, self.score) for title, rows in here.items()}
                 groups = {title: groups_of(rows) for title, rows in here.items()}
                 found[cell] = margin_over_best(samples, self.reference, groups)
         return found
 
 
-def groups_of(rows: Sequence[StoredRow]) -> tuple[int, ...] | None:
-    """The groups of runs that share random parts; None without any."""
-    numbers = [row.group for row in rows if row.group is not None]
-    return tuple(numbers) if len(numbers) == len(rows) else None
+def values_of(rows: Rows, score: str) -> list[float]:
+    return [getattr(row, score.replace("-", "_")) for row in rows]
 
 
-def stored_arena(folder: Path, units: Mapping[str, Rows], seed: int | None = None) -> Arena | None:
+def stored_arena(
+    folder: Path, units: Mapping[str, Rows], seed: int | None = None, score: str = SCORES[0]
+) -> Arena | None:
     """The arena in a folder of rows, of this seed and release or else of the most frequent ones; None without rows."""
     arena = [rows for rows in units.values() if rows[0].table == ARENA_TABLE]
     kinds = Counter((rows[0].seed, rows[0].versions["mtgcn"]) for rows in arena)
@@ -209,19 +214,17 @@ def stored_arena(folder: Path, units: Mapping[str, Rows], seed: int | None = Non
         },
         failures,
         len(arena) - len(found),
+        score,
     )
 
 
 def recomputed(
     stored: Mapping[str, Rows], methods: Sequence[str], seed: int, device: str
 ) -> Iterator[tuple[str, float, float]]:
-    """Random units of the arena, of these methods if any are given: title and mean accuracy, as stored and computed
-    here."""
+    """Random units of the arena, of these methods if given: title and mean accuracy, as stored and as computed here."""
     for name in methods:
         typed_method_class(name)  # imports a `module:Class`, which rows alone must not
-    found = [
-        rows for rows in stored.values() if rows[0].table == ARENA_TABLE and rows[0].method in (methods or METHODS)
-    ]
+    found = [one for one in stored.values() if one[0].table == ARENA_TABLE and one[0].method in (methods or METHODS)]
     if not found:
         raise InputError("0 units of the arena to recompute; name methods that have rows there")
     for rows in Random(seed).sample(found, min(CHECKED_UNITS, len(found))):

@@ -14,17 +14,9 @@ import torch
 
 from mtgcn import environment
 from mtgcn.errors import InputError, unknown_name
+from mtgcn.experiments import scoring
 from mtgcn.experiments.plan import decisive_versions, source_of
 from mtgcn.experiments.protocol import GIVEN, RANDOM, REFERENCE, check_not_final
-from mtgcn.experiments.scoring import (
-    CellSummary,
-    FittingProgress,
-    chosen_splits,
-    plain_settings,
-    run_cell,
-    silent_fitting,
-    summarise_cell,
-)
 from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
 from mtgcn.graph import Graph
@@ -35,6 +27,8 @@ from mtgcn.storage.cache import fingerprint
 REFERENCES = ("mt-plus", REFERENCE)  # the first that takes part is the default reference
 FEWEST_SCORED = 30  # test nodes of a run; with fewer, one node is more than three points of accuracy
 
+MISLEADING_GAP = 0.1  # of accuracy above balanced accuracy
+
 ComparedRows = tuple[ComparedRow, ...]  # of one method
 
 
@@ -43,16 +37,17 @@ class Comparison:
     """Several methods on the same splits, compared with a reference method."""
 
     reference: str
-    cells: tuple[CellSummary, ...]
-    differences: Mapping[str, SampleSummary]  # accuracy of each other method minus that of the reference
+    cells: tuple[scoring.CellSummary, ...]
+    score: str  # one of `SCORES`
+    differences: Mapping[str, SampleSummary]  # score of each other method minus that of the reference
     p_values: Mapping[str, float]  # of these differences: Wilcoxon's signed-rank test, corrected by Holm
     graph: GraphCounts
     scored_nodes: int  # minimum over runs
     warnings: tuple[str, ...]
 
     def is_best(self, method: str) -> bool:
-        """Whether no other method has a higher mean accuracy."""
-        means = {cell.method: cell.accuracy.mean for cell in self.cells}
+        """Whether no other method has a higher mean score."""
+        means = {cell.method: cell.by(self.score).mean for cell in self.cells}
         return len(means) > 1 and means[method] == max(means.values())
 
     def is_significant(self, method: str) -> bool:
@@ -71,7 +66,7 @@ def compared_rows(
     validation_per_class: int = 0,
     device: torch.device | str = "cpu",
     reference: str | None = None,
-    progress: FittingProgress = silent_fitting,
+    progress: scoring.FittingProgress = scoring.silent_fitting,
     store: Store | None = None,
 ) -> dict[str, ComparedRows]:
     """Fit and score every method on the splits of `chosen_splits`; one row per run, by the name of the method.
@@ -83,7 +78,7 @@ def compared_rows(
         raise InputError("0 methods to compare; name at least 1")
     if reference is not None and reference not in methods:
         raise unknown_name("reference", reference, methods)
-    splits = chosen_splits(
+    splits = scoring.chosen_splits(
         split,
         graph,
         labels_per_class=labels_per_class,
@@ -105,19 +100,11 @@ def compared_rows(
             rows[name] = tuple(row for row in store.units[unit] if isinstance(row, ComparedRow))
             continue
         with progress(f"{name} on {graph.name}" if graph.name else name):
-            found = run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
+            found = scoring.run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
+        shared: dict[str, Any] = {"unit": unit, "protocol": "ours", "runs": len(splits), "averages": 1}
+        shared |= {"comparison": comparison, "graph": counts}
         rows[name] = tuple(
-            ComparedRow(
-                **vars(row),
-                unit=unit,
-                protocol="ours",
-                validation=len(one.validation),
-                runs=len(splits),
-                averages=1,
-                comparison=comparison,
-                scored_nodes=len(one.test),
-                graph=counts,
-            )
+            ComparedRow(**vars(row), **shared, validation=len(one.validation), scored_nodes=len(one.test))
             for row, one in zip(found, splits, strict=True)
         )
         if store is not None:
@@ -125,42 +112,55 @@ def compared_rows(
     return rows
 
 
-def comparison_of(rows: Mapping[str, Sequence[ComparedRow]], reference: str | None = None) -> Comparison:
+def comparison_of(
+    rows: Mapping[str, Sequence[ComparedRow]], reference: str | None = None, score: str = scoring.SCORES[0]
+) -> Comparison:
     """Compare methods by their rows on the same splits; the keys are the displayed names.
 
     The default reference is mt-plus, mt-gcn or, without these, the first method.
     """
-    cells = [replace(summarise_cell(some), method=title) for title, some in rows.items()]
+    cells = [replace(scoring.summarise_cell(some), method=title) for title, some in rows.items()]
     reference = reference or next((name for name in REFERENCES if name in rows), next(iter(rows)))
     [base] = [cell for cell in cells if cell.method == reference]
     others = [cell for cell in cells if cell is not base]
     tests = paired_tests(
-        [cell.accuracy.per_run for cell in others],
-        [base.accuracy.per_run] * len(others),
+        [cell.by(score).per_run for cell in others],
+        [base.by(score).per_run] * len(others),
         [(cell.groups, base.groups) for cell in others],
     )
     first = next(iter(rows.values()))
     fewest = min(row.scored_nodes for row in first)
-    warning = (
-        f"a run is scored on {fewest} node{'s' if fewest > 1 else ''}, fewer than {FEWEST_SCORED}, so that one node is "
-        f"{100 / fewest:.1f} points of accuracy; give more labels, or draw fewer of them for training"
-    )
+    warnings = []
+    if fewest < FEWEST_SCORED:
+        warnings.append(
+            f"a run is scored on {fewest} node{'s' if fewest > 1 else ''}, fewer than {FEWEST_SCORED}, so that one "
+            f"node is {100 / fewest:.1f} points of accuracy; give more labels, or draw fewer of them for training"
+        )
+    gaps = {one.method: one.accuracy.mean - one.balanced_accuracy.mean for one in cells if one.balanced_accuracy}
+    if score == scoring.SCORES[0] and gaps and (gap := max(gaps.values())) > MISLEADING_GAP:
+        warnings.append(
+            f"classes are uneven: accuracy is up to {100 * gap:.0f} points above balanced accuracy "
+            f"({max(gaps, key=gaps.__getitem__)}); compare by --score balanced-accuracy, too"
+        )
     return Comparison(
         reference=reference,
         cells=tuple(cells),
+        score=score,
         differences={cell.method: test.difference for cell, test in zip(others, tests, strict=True)},
         p_values={cell.method: test.p_corrected for cell, test in zip(others, tests, strict=True)},
         graph=first[0].graph,
         scored_nodes=fewest,
-        warnings=(warning,) if fewest < FEWEST_SCORED else (),
+        warnings=tuple(warnings),
     )
 
 
-def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | None = None) -> list[Comparison]:
+def stored_comparisons(
+    units: Iterable[Sequence[ResultRow]], reference: str | None = None, score: str = scoring.SCORES[0]
+) -> list[Comparison]:
     """The comparisons in stored rows: grouped by graph, random splits with few labels first.
 
     A method with several settings is titled with those that differ. Rows of sweeps are ignored. `reference` applies to
-    the comparisons that it takes part in.
+    the comparisons that it takes part in. Comparisons without the `score` are left out.
     """
     compared = [[row for row in rows if isinstance(row, ComparedRow)] for rows in units]
     compared = [rows for rows in compared if rows]
@@ -172,7 +172,11 @@ def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | No
         title = ", ".join([method, *(f"{key}={settings[key]}" for key in differing)])
         # The later one of equal titles counts: the source of a user's method was edited in between.
         titled.setdefault(rows[0].comparison, {})[title] = rows
-    found = [comparison_of(rows, reference if reference in rows else None) for rows in titled.values()]
+    found = [
+        comparison_of(rows, reference if reference in rows else None, score)
+        for rows in titled.values()
+        if all(getattr(row, score.replace("-", "_")) is not None for some in rows.values() for row in some)
+    ]
     datasets = list(dict.fromkeys(one.cells[0].dataset for one in found))
 
     def order(one: Comparison) -> tuple[int, bool, float]:
@@ -184,7 +188,7 @@ def stored_comparisons(units: Iterable[Sequence[ResultRow]], reference: str | No
 
 def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int, device: torch.device) -> str:
     """Hash of everything that the methods of a comparison share. Rows with equal ids may be paired run by run."""
-    machine = environment.device_title(device), environment.threads(), list(decisive_versions().values())
+    machine = environment.device_title(device), torch.get_num_threads(), list(decisive_versions().values())
     recipe = (graph.name, graph.class_names, source, seed, *machine)
     digest = hashlib.sha256(fingerprint(recipe, graph.adjacency, graph.features).encode())
     digest.update(graph.labels.astype(np.int64).tobytes())
@@ -196,5 +200,5 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
 
 def _unit_id(comparison: str, name: str, method: Method) -> str:
     """Hash of a method in a comparison, with the source of a user's method; `comparison` covers our version."""
-    identity = [comparison, name, plain_settings(method), source_of(method)]
+    identity = [comparison, name, scoring.plain_settings(method), source_of(method)]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

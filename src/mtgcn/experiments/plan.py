@@ -243,24 +243,18 @@ def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Sele
     return chosen
 
 
-def _unit(
-    table: Table, cell: Cell, selection: Selection, method: str, line: str, changes: Mapping[str, object]
-) -> Unit:
+def _unit(table: Table, cell: Cell, selection: Selection, method: str, line: str, changes: Mapping[str, Any]) -> Unit:
     authors = selection.protocol == "paper"
     averages = paper.AVERAGES if authors else 1
+    shared: dict[str, Any] = {name: getattr(cell, name) for name in ("dataset", "labels_per_class", "split")}
+    shared |= {name: getattr(selection, name) for name in ("protocol", "seed", "device", "threads")}
     return Unit(
-        protocol=selection.protocol,
-        dataset=cell.dataset,
-        labels_per_class=cell.labels_per_class,
-        split=cell.split,
+        **shared,
         validation=0 if authors else cell.validation,
         method=method,
         settings=create(method, **changes, **(AUTHORS_SETTINGS if authors else {})),
         runs=averages * (selection.runs or cell.runs),
         averages=averages,
-        seed=selection.seed,
-        device=selection.device,
-        threads=selection.threads,
         table=table.name,
         line=line,
     )

@@ -120,8 +120,7 @@ THIS_PROCESS = Machines("cpu", 1, _processes)
 
 @contextmanager
 def machines(device: str, threads: int, workers: int | None = None, ray: str | None = None) -> Iterator[Machines]:
-    """Worker processes (None: one on a GPU, or by the number of cores), or the Ray cluster at an address while the
-    context lasts."""
+    """Worker processes (None: one on a GPU, else by the number of cores), or the Ray cluster at an address."""
     if ray is None:
         title = device_title(chosen_device(device))
         if workers is None:

@@ -20,7 +20,7 @@ import torch
 from mtgcn import datasets, environment
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM, VALIDATION_NODES
-from mtgcn.experiments.statistics import SampleSummary, summarise_share
+from mtgcn.experiments.statistics import BOOTSTRAP_SEED, SampleSummary, summarise_share
 from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.graph_checks import as_array
@@ -39,7 +39,13 @@ from mtgcn.splits import (
 from mtgcn.task import MISSING, Prediction
 
 CALIBRATION_BINS = 15
+SCORES = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision")  # that methods are ranked by
+SCORE_TITLES = dict(
+    zip(SCORES, ("accuracy", "balanced accuracy", "macro F1", "ROC AUC", "average precision"), strict=True)
+)
+MEASURES = (*(name.replace("-", "_") for name in SCORES), "calibration_error")
 DEFAULT_RUNS = 30  # as in the paper
+SCORE_RESAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Score:
     calibration_error: float
     balanced_accuracy: float
     roc_auc: float | None  # None unless there are two classes
+    average_precision: float | None  # of the rarer of two classes
 
 
 @dataclass(frozen=True)
@@ -68,14 +75,44 @@ class CellSummary:
     accuracy: SampleSummary
     macro_f1: SampleSummary
     calibration_error: SampleSummary
+    balanced_accuracy: SampleSummary | None  # None where rows lack it
+    roc_auc: SampleSummary | None
+    average_precision: SampleSummary | None
     seconds: float  # wall time of fitting all runs, data loading excluded
     device: str
     threads: int
     versions: Mapping[str, str]
 
+    def by(self, score: str) -> SampleSummary:
+        """The summary of one of `SCORES`."""
+        found: SampleSummary | None = getattr(self, score.replace("-", "_"))
+        if found is None:
+            why = "it needs two classes, both among the scored nodes" if score in SCORES[3:] else "these rows lack it"
+            raise InputError(f"{score} of {self.method} is not known: {why}; choose another --score")
+        return found
+
+
+@dataclass(frozen=True)
+class ExpectedScore:
+    """A score of the predictions for held-out labels."""
+
+    score: str
+    value: float
+    ci95: tuple[float, float]  # bootstrap over the labels of each class
+    labels: int
+
 
 Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
 FittingProgress = Callable[[str], AbstractContextManager[object]]  # entered around a fit, with its title
+
+
+def check_score(score: str, num_classes: int = 2) -> str:
+    """The score, if it is one of `SCORES` and fits the number of classes."""
+    if score not in SCORES:
+        raise unknown_name("score", score, SCORES)
+    if score in SCORES[3:] and num_classes != 2:
+        raise InputError(f"{score} is for two classes and there are {num_classes}; use --score macro-f1")
+    return score
 
 
 def silent_fitting(_title: str) -> AbstractContextManager[None]:
@@ -249,21 +286,15 @@ def run_cell(
     prediction = fit_in_chunks(method, task, memory_budget)
     wait()
     seconds = perf_counter() - started
-    versions = environment.versions()
+    shared: dict[str, Any] = {"dataset": graph.name, "split": split_source, "method": name, "seed": seed}
+    shared |= {"settings": plain_settings(method), "seconds": seconds / len(splits), "versions": environment.versions()}
+    shared |= {"device": environment.device_title(device), "threads": torch.get_num_threads()}
     return [
         ResultRow(
-            dataset=graph.name,
-            labels_per_class=labels_per_class_of(split, graph, split_source),
-            split=split_source,
-            method=name,
-            settings=plain_settings(method),
-            run=run,
-            seed=seed,
+            **shared,
             **vars(result),
-            seconds=seconds / len(splits),
-            device=environment.device_title(device),
-            threads=environment.threads(),
-            versions=versions,
+            labels_per_class=labels_per_class_of(split, graph, split_source),
+            run=run,
             group=None if prediction.groups is None else int(prediction.groups[run]),
         )
         for run, (split, result) in enumerate(zip(splits, scorer(prediction, graph, splits), strict=True))
@@ -277,27 +308,28 @@ def plain_settings(method: Method) -> dict[str, Any]:
 
 def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
     """Summarise the runs of one method on one cell."""
-    first = rows[0]
-    label_counts = {row.labels_per_class for row in rows}
-    numbers = [row.group for row in rows if row.group is not None]
-    groups = tuple(numbers) if len(numbers) == len(rows) else None
+    groups, label_counts = groups_of(rows), {row.labels_per_class for row in rows}
+    shared = ("dataset", "split", "method", "settings", "seed", "device", "threads", "versions")
+    parts: dict[str, Any] = {name: getattr(rows[0], name) for name in shared}
+    parts |= {name: _summary([getattr(row, name) for row in rows], groups) for name in MEASURES}
     return CellSummary(
-        dataset=first.dataset,
-        labels_per_class=first.labels_per_class if len(label_counts) == 1 else None,
-        split=first.split,
-        method=first.method,
-        settings=first.settings,
+        **parts,
+        labels_per_class=rows[0].labels_per_class if len(label_counts) == 1 else None,
         runs=len(rows),
         groups=groups,
-        seed=first.seed,
-        accuracy=summarise_share([row.accuracy for row in rows], groups),
-        macro_f1=summarise_share([row.macro_f1 for row in rows], groups),
-        calibration_error=summarise_share([row.calibration_error for row in rows], groups),
         seconds=sum(row.seconds for row in rows),
-        device=first.device,
-        threads=first.threads,
-        versions=first.versions,
     )
+
+
+def groups_of(rows: Sequence[ResultRow]) -> tuple[int, ...] | None:
+    """The groups of runs that share random parts; None without any."""
+    numbers = [row.group for row in rows if row.group is not None]
+    return tuple(numbers) if len(numbers) == len(rows) else None
+
+
+def _summary(values: Sequence[float | None], groups: tuple[int, ...] | None) -> SampleSummary | None:
+    known = [value for value in values if value is not None]
+    return summarise_share(known, groups) if len(known) == len(values) else None
 
 
 def accuracy_over_epochs(
@@ -333,14 +365,43 @@ def check_scorable(split: Split, graph: Graph) -> Split:
 
 def _score_run(answer: Float[np.ndarray, "nodes classes"], split: Split, graph: Graph) -> Score:
     test = check_scorable(split, graph).test
-    truth, predicted = graph.labels[test], answer[test].argmax(axis=1)
+    rarer = int(graph.label_counts.argmin())
+    return scores_of(answer[test], graph.labels[test], rarer)
+
+
+def scores_of(
+    probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"], positive: int = 1
+) -> Score:
+    """The scores of predictions; of two classes, `positive` is the one that ranks."""
+    predicted, two = probabilities.argmax(axis=1), probabilities.shape[1] == 2
+    ranking = probabilities[:, positive], truth == positive
     return Score(
         accuracy=float(np.mean(predicted == truth)),
-        macro_f1=macro_f1(predicted, truth, graph.num_classes),
-        calibration_error=calibration_error(answer[test], truth),
+        macro_f1=macro_f1(predicted, truth, probabilities.shape[1]),
+        calibration_error=calibration_error(probabilities, truth),
         balanced_accuracy=balanced_accuracy(predicted, truth),
-        roc_auc=roc_auc(answer[test, 1], truth == 1) if graph.num_classes == 2 else None,
+        roc_auc=roc_auc(*ranking) if two else None,
+        average_precision=average_precision(*ranking) if two else None,
     )
+
+
+def expected_score(
+    probabilities: Float[np.ndarray, "held_out classes"],
+    truth: Int[np.ndarray, "held_out"],
+    score: str,
+    label_counts: Int[np.ndarray, "classes"],
+) -> ExpectedScore:
+    """The score of predictions for held-out labels."""
+    random, rarer = np.random.default_rng(BOOTSTRAP_SEED), int(label_counts.argmin())
+    members = [np.flatnonzero(truth == number) for number in np.unique(truth)]
+
+    def value(nodes: Int[np.ndarray, "nodes"]) -> float:
+        found: float = getattr(scores_of(probabilities[nodes], truth[nodes], rarer), score.replace("-", "_"))
+        return found
+
+    drawn = [np.concatenate([random.choice(some, len(some)) for some in members]) for _ in range(SCORE_RESAMPLES)]
+    low, high = np.percentile([value(nodes) for nodes in drawn], [2.5, 97.5])
+    return ExpectedScore(score, value(np.arange(len(truth))), (float(low), float(high)), len(truth))
 
 
 def macro_f1(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"], num_classes: int) -> float:
@@ -383,6 +444,21 @@ def roc_auc(scores: Float[np.ndarray, "nodes"], positive: Bool[np.ndarray, "node
         return None
     above = rankdata(scores)[positive].sum() - count * (count + 1) / 2
     return float(above / (count * (len(positive) - count)))
+
+
+def average_precision(scores: Float[np.ndarray, "nodes"], positive: Bool[np.ndarray, "nodes"]) -> float | None:
+    """The precision at each positive node, from the highest score down, averaged; nodes of one score count together.
+    None without both kinds.
+
+    >>> average_precision(np.array([0.9, 0.8, 0.3]), np.array([True, False, True]))  # (1 / 1 + 2 / 3) / 2
+    0.8333333333333333
+    """
+    if not 0 < positive.sum() < len(positive):
+        return None
+    _, level = np.unique(-scores, return_inverse=True)
+    hits = np.cumsum(np.bincount(level, weights=positive))
+    precision = hits / np.cumsum(np.bincount(level))
+    return float(np.diff(hits, prepend=0) @ precision / hits[-1])
 
 
 def calibration_error(probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"]) -> float:

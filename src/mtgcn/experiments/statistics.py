@@ -17,6 +17,7 @@ ROUNDING = 1e-12  # relative spread below which a sample is constant
 SIGNIFICANCE_LEVEL = 0.05
 BOOTSTRAP_SEED = 0  # fixed, so that equal samples have equal intervals
 
+Samples = Sequence[Sequence[float]]
 Groups = Sequence[int] | None  # runs with the same number share random parts, such as an embedding; None: no groups
 
 
@@ -38,8 +39,7 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     either alone 93 % and that of a percentile bootstrap 88 %. With fewer than `FEWEST_TO_RESAMPLE` runs it is Student's
     alone (coverage 92 % with 3 runs).
 
-    Runs that share random parts have correlated errors. The interval then also includes the `grouped_interval` of each
-    of the `groupings`.
+    Runs that share random parts have correlated errors; the interval then includes each `grouped_interval`.
 
     >>> summarise([0.5, 0.7]).mean
     0.6
@@ -144,9 +144,7 @@ class PairedTest:
 
 
 def paired_tests(
-    samples: Sequence[Sequence[float]],
-    references: Sequence[Sequence[float]],
-    groupings: Sequence[Sequence[Groups]] | None = None,
+    samples: Samples, references: Samples, groupings: Sequence[Sequence[Groups]] | None = None
 ) -> list[PairedTest]:
     """Each sample against its reference, with p-values corrected for the number of tests.
 

@@ -88,6 +88,7 @@ class ResultRow:
     group: Count | None = field(default=None, kw_only=True)
     balanced_accuracy: float | None = field(default=None, kw_only=True)  # None in rows of earlier releases
     roc_auc: float | None = field(default=None, kw_only=True)  # None unless there are two classes
+    average_precision: float | None = field(default=None, kw_only=True)  # of the rarer of two classes
 
     def __post_init__(self) -> None:
         if "mtgcn" not in self.versions:

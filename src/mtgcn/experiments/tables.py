@@ -10,20 +10,8 @@ import numpy as np
 
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
+from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, Plan, place_of
-from mtgcn.experiments.protocol import (
-    ABLATION_TITLES,
-    ARENA_TABLE,
-    BACKBONE_TITLES,
-    REFERENCE,
-    SUITES,
-    TABLE_1,
-    TAUGHT_GCN,
-    Cell,
-    Protocol,
-    Suite,
-    rival_of,
-)
 from mtgcn.experiments.scoring import CellSummary, summarise_cell
 from mtgcn.experiments.statistics import PairedTest, paired_tests
 from mtgcn.experiments.store import Rows, StoredRow
@@ -78,9 +66,9 @@ class MeasuredTable:
 
     name: str
     title: str
-    protocol: Protocol
+    protocol: paper.Protocol
     lines: tuple[Line, ...]
-    rival: str = REFERENCE  # description of what its lines are compared with
+    rival: str = paper.REFERENCE  # description of what its lines are compared with
 
 
 @dataclass(frozen=True)
@@ -95,12 +83,12 @@ class Evidence:
     made_elsewhere: tuple[StoredRow, ...]  # a row of every other combination
     units_shown: int
     units_left_out: int
-    suite: Suite | None = None  # None: the paper's tables
+    suite: paper.Suite | None = None  # None: the paper's tables
 
     @property
     def reference(self) -> str:
         """Title of the line that the others are compared with."""
-        return self.suite.reference if self.suite else REFERENCE
+        return self.suite.reference if self.suite else paper.REFERENCE
 
     def elsewhere(self, line: Line) -> str:
         """The device of a line that was made in another environment than most; "" for the others."""
@@ -117,29 +105,29 @@ def measured_tables(
     summaries = {} if summaries is None else summaries
     if not plan.selection.backbones:
         return _tables(found, summaries)
-    return _tables({_titled(place, TAUGHT_GCN): rows for place, rows in found.items()}, summaries, NETWORK_ALONE)
+    return _tables({_titled(place, paper.TAUGHT_GCN): rows for place, rows in found.items()}, summaries, NETWORK_ALONE)
 
 
 def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
     """The units of the paper's tables and suites, without those of comparisons and of the arena."""
-    return {name: rows for name, rows in units.items() if rows[0].table not in ("", ARENA_TABLE)}
+    return {name: rows for name, rows in units.items() if rows[0].table not in ("", paper.ARENA_TABLE)}
 
 
-def suites_in(units: Mapping[str, Rows]) -> list[Suite | None]:
+def suites_in(units: Mapping[str, Rows]) -> list[paper.Suite | None]:
     """The suites that a folder holds rows of; None stands for the paper's tables."""
     found = set(map(_suite_of, of_sweeps(units).values()))
-    return [suite for suite in (None, *SUITES.values()) if suite in found] or [None]
+    return [suite for suite in (None, *paper.SUITES.values()) if suite in found] or [None]
 
 
-def _suite_of(rows: Rows) -> Suite | None:
+def _suite_of(rows: Rows) -> paper.Suite | None:
     place = place_of(rows[0])
-    return SUITES[place.table.suite] if place and place.table.suite else None
+    return paper.SUITES[place.table.suite] if place and place.table.suite else None
 
 
 def stored_evidence(
     units: Mapping[str, Rows],
     like: StoredRow | None = None,
-    suite: Suite | None = None,
+    suite: paper.Suite | None = None,
     summaries: Summaries | None = None,
 ) -> Evidence:
     """The paper's tables, or those of a suite, from stored rows.
@@ -165,15 +153,15 @@ def stored_evidence(
         references = {
             _titled(place, name): rows
             for place, rows in ours.items()
-            if place.title == REFERENCE and place.cell in cells
+            if place.title == paper.REFERENCE and place.cell in cells
         }
         return dict(sorted((references | variants).items(), key=lambda item: item[0].order))
 
     return Evidence(
         ours=_tables(ours, summaries),
         optimistic=_tables({place: rows for place, rows in found.items() if place.protocol == "paper"}, summaries),
-        ablation=_tables(with_reference(ABLATION_TITLES, REFERENCE), summaries),
-        backbones=_tables(with_reference(BACKBONE_TITLES, TAUGHT_GCN), summaries, NETWORK_ALONE),
+        ablation=_tables(with_reference(paper.ABLATION_TITLES, paper.REFERENCE), summaries),
+        backbones=_tables(with_reference(paper.BACKBONE_TITLES, paper.TAUGHT_GCN), summaries, NETWORK_ALONE),
         made=made,
         made_elsewhere=tuple(
             {making(rows[0]): rows[0] for rows in placed.values() if making(rows[0]) != making(made)}.values()
@@ -210,7 +198,7 @@ def _placed(units: Iterable[Rows], made: StoredRow) -> dict[Place, Rows]:
 def _with_equal_runs(units: Iterable[Rows]) -> Iterator[tuple[Place, Rows]]:
     """Units with their places. Lines of a cell are paired run by run, so the most frequent number of runs counts."""
     with_places = [(place, rows) for rows in units if (place := place_of(rows[0]))]
-    numbers: defaultdict[tuple[Cell, Protocol], Counter[int]] = defaultdict(Counter)
+    numbers: defaultdict[tuple[paper.Cell, paper.Protocol], Counter[int]] = defaultdict(Counter)
     for place, runs in {(place, len(rows)) for place, rows in with_places}:
         numbers[place.cell, place.protocol][runs] += 1
     for place, rows in with_places:
@@ -221,7 +209,7 @@ def _with_equal_runs(units: Iterable[Rows]) -> Iterator[tuple[Place, Rows]]:
 
 def _titled(place: Place, reference: str) -> Place:
     """The place, with this title if it is that of the reference."""
-    return replace(place, title=reference) if place.title == REFERENCE else place
+    return replace(place, title=reference) if place.title == paper.REFERENCE else place
 
 
 def _tables(found: Mapping[Place, Rows], summaries: Summaries, rival: str | None = None) -> tuple[MeasuredTable, ...]:
@@ -232,16 +220,11 @@ def _tables(found: Mapping[Place, Rows], summaries: Summaries, rival: str | None
         averages = np.reshape(summary.accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
         line = Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
         lines.setdefault(place.table.name, []).append(line)
-    return tuple(
-        MeasuredTable(
-            name=(table := some[0].place.table).name,
-            title=table.title,
-            protocol=some[0].place.protocol,
-            lines=_compared(some),
-            rival=rival or table.reference,
-        )
-        for some in lines.values()
-    )
+    found_tables = []
+    for some in lines.values():
+        table, protocol = some[0].place.table, some[0].place.protocol
+        found_tables.append(MeasuredTable(table.name, table.title, protocol, _compared(some), rival or table.reference))
+    return tuple(found_tables)
 
 
 def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -250,7 +233,7 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
     tested = [
         (line, rival)
         for line in lines
-        if (title := rival_of(line.title, line.place.table.reference))
+        if (title := paper.rival_of(line.title, line.place.table.reference))
         and (rival := by_place.get((title, line.place.cell)))
     ]
     tests = paired_tests(
@@ -264,9 +247,9 @@ def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 def table_1(found: Iterable[Description]) -> dict[str, dict[str, tuple[int, int]]]:
     """Printed and counted sizes of the datasets in the paper's table 1, by dataset and heading."""
-    ours = {description.name: description for description in found if description.name in TABLE_1}
+    ours = {description.name: description for description in found if description.name in paper.TABLE_1}
     return {
         dataset: {heading: (count, getattr(ours[dataset], heading.replace(" ", "_"))) for heading, count in row.items()}
-        for dataset, row in TABLE_1.items()
+        for dataset, row in paper.TABLE_1.items()
         if dataset in ours
     }

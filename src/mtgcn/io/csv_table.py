@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
+from mtgcn.io.archives import CHUNK_BYTES, opened
 from mtgcn.io.column_table import CODE, LARGEST, number_in
 from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
 from mtgcn.labels import MISSING_WORDS
@@ -23,20 +25,27 @@ from mtgcn.memory import is_out_of_memory
 
 BLOCK_SIZE = 16 << 20  # characters
 LONGEST_LINE = 64 << 20
+MAX_TITLES, TITLE = 3, re.compile("[^\\W\\d_]{3}")  # lines above the header, with a word
 SAMPLE_LINES = 50  # inspected to find the delimiter and the header
 FEW_VALUES = 8  # distinct values of a column, such as 0 and 1
 BLANKS = " \t"
 DELIMITERS = (";", "|", ",")  # the first one that splits all lines evenly
+DELIMITER_NAMES = {" ": "spaces", "\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 # Words for missing numbers; arrow is case-sensitive.
 MISSING_NUMBERS = sorted(
     {form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"}
 )
 _PLAIN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})$"
-COMMENT = re.compile(r"#(\s|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
-UTF8, WINDOWS = "utf-8", "cp1252"  # cp1252 includes Latin-1
+COMMENT = re.compile(r"#(\s|$)|%(\s|%|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
+MATRIX_MARKET = "%%MatrixMarket"  # a line of sizes follows its comments, then the entries
+ATTRIBUTES = re.compile(r"[ \t,;|]\{('.*)?\}$", re.MULTILINE)  # of an edge, as networkx writes them
+WEIGHT = re.compile("'weight': ([^,}]+)")
+QUOTED = re.compile(r'(?:^|(?<=[\t ,;|]))"(?:[^"]|"")*+"(?=[\t ]*(?:[,;|\t]|$))', re.MULTILINE)  # a cell
+JOINED = "\x1e"  # a line break in a cell
+ROW = re.compile(f".*{JOINED}.*\n")
+UTF8, UTF16, WINDOWS = "utf-8", "utf-16", "cp1252"  # cp1252 includes Latin-1
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-CHUNK_BYTES = 16 << 20
 CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # not in text files
 
 
@@ -45,10 +54,15 @@ class CsvTable(Table):
 
     unit = "line"
 
-    def __init__(self, path: Path, delimiter: str | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Path, delimiter: str | None = None, *, edges: bool = False) -> None:
+        self.path, self._edges = path, edges
         self.encoding = encoding_of(path)
         beginning = self._beginning()
+        titles = 0 if edges else _title_lines([line for _, line in beginning])
+        if titles:
+            lines, verb = (f"line {beginning[0][0]}", "is") if titles == 1 else (f"the first {titles} lines", "are")
+            note(f"{path}: {lines} ({shown(beginning[0][1].strip(',;|'))}) {verb} read as a title and left out")
+            beginning = beginning[titles:]
         self.first_place = beginning[0][0]
         self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii():
@@ -56,6 +70,11 @@ class CsvTable(Table):
         first, *others = [self._cells(line, number) for number, line in beginning]
         self.rows = [first, *(row for row in others if any(row))]
         self.take_header(False)
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        name = DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
+        return f"separated by {name}, {'with' if self.has_header else 'no'} header"
 
     def take_header(self, has_header: bool, *, guessed: bool = False) -> CsvTable:
         """Read the first row as the header, or as data."""
@@ -112,24 +131,39 @@ class CsvTable(Table):
     def _beginning(self) -> list[tuple[int, str]]:
         """The first lines that are neither empty nor a comment, with their numbers."""
         for first_line, block in self._blocks():
-            lines = list(enumerate(block.split("\n"), first_line))
-            for start, (_, line) in enumerate(lines):
-                if line.strip() and not COMMENT.match(line):
-                    return [(number, text) for number, text in lines[start : start + SAMPLE_LINES] if text.strip()]
+            lines = [(number, line) for number, line in enumerate(block.split("\n"), first_line) if line.strip()]
+            width = next((_words(line) for _, line in lines if line[0] not in "#%"), None)
+            start = 0
+            while start < len(lines) and self._is_comment(lines[start][1], width):
+                start += 1
+            if lines and lines[0][1].startswith(MATRIX_MARKET):
+                if " array " in lines[0][1]:
+                    raise InputError(f"{self.path} holds a dense matrix and no list of edges; give it as --graph")
+                start += 1
+            if start < len(lines):
+                return lines[start : start + SAMPLE_LINES]
         raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
+
+    def _is_comment(self, line: str, width: int | None) -> bool:
+        """Whether a first line is no row: `width` is the number of words in the first line without # and %."""
+        return bool(COMMENT.match(line)) or (self._edges and line[0] in "#%" and width not in (None, _words(line)))
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Blocks of whole lines, and the number of their first line."""
         line, rest = 1, ""
-        with self.path.open(encoding="utf-8-sig" if self.encoding == UTF8 else self.encoding) as file:
+        encoding = "utf-8-sig" if self.encoding == UTF8 else self.encoding
+        with io.TextIOWrapper(opened(self.path), encoding) as file:
             while chunk := file.read(BLOCK_SIZE):
                 if (nul := chunk.find("\0")) >= 0:
                     at = self.at(line + chunk.count("\n", 0, nul))
                     raise InputError(f"{at} holds a NUL byte; is it a text file?")
                 whole, newline, after = chunk.rpartition("\n")
+                if (rest.count('"') + whole.count('"')) % 2 and len(rest) < BLOCK_SIZE:  # the last row may go on
+                    whole, newline, _ = chunk[: max(0, whole.rfind('"'))].rpartition("\n")
+                    after = chunk[len(whole) + len(newline) :]
                 if newline:
                     block = rest + whole + newline
-                    yield line, block
+                    yield line, self._on_one_line(self._with_weights(block))
                     line, rest = line + block.count("\n"), after
                 else:
                     rest += after
@@ -137,7 +171,23 @@ class CsvTable(Table):
                     limit = f"{LONGEST_LINE >> 20} MiB"
                     raise InputError(f"{self.at(line)} is longer than {limit}; is this a table in text?")
         if rest:
-            yield line, rest + "\n"
+            yield line, self._on_one_line(self._with_weights(rest + "\n"))
+
+    def _on_one_line(self, block: str) -> str:
+        """Rows whose quoted cells have line breaks on one line each, followed by empty lines, so that lines keep their
+        numbers."""
+        if '"' not in block or "\n" not in block:
+            return block
+        joined = QUOTED.sub(lambda cell: cell[0].replace("\n", JOINED), block)
+        return joined if JOINED not in joined else ROW.sub(_with_empty_lines, joined)
+
+    def _with_weights(self, block: str) -> str:
+        """Edges with their weight in place of attributes such as {'weight': 2}."""
+        if not self._edges or "{" not in block:
+            return block
+        return ATTRIBUTES.sub(
+            lambda found: found[0][0] + weight[1] if (weight := WEIGHT.search(found[0])) else "", block
+        )
 
     def _parsed(self, block: str, types: dict[int, pa.DataType]) -> pa.Table:
         if self.delimiter == " ":  # columns may be padded
@@ -227,10 +277,29 @@ class CsvTable(Table):
         return [cell.strip(BLANKS) for cell in cells]
 
 
+def _with_empty_lines(row: re.Match[str]) -> str:
+    return row[0].replace(JOINED, " ") + "\n" * row[0].count(JOINED)
+
+
+def _words(line: str) -> int:
+    return len(re.split(r"[\s,;|]+", line.strip()))
+
+
+def _title_lines(lines: Sequence[str]) -> int:
+    """How many lines stand above the header: text in the first cell alone, above rows of several cells each."""
+    for count in range(1, min(MAX_TITLES, len(lines) - 2) + 1):
+        for delimiter in ("\t", *DELIMITERS):
+            bare = [not re.search(r"[\t;|,]", line.rstrip(delimiter + BLANKS)) for line in lines[: count + 1]]
+            widths = {line.count(delimiter) for line in lines[count:]}
+            if bare == [True] * count + [False] and len(widths) == 1 and widths != {0} and TITLE.search(lines[0]):
+                return count
+    return 0
+
+
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
     """A tab; or what splits all first lines into the same number of cells; or the most frequent one in the first."""
     first, even = lines[0], []
-    if path.suffix == ".tsv" or "\t" in first:
+    if "\t" in first:
         return "\t"
     for delimiter in DELIMITERS:
         with suppress(csv.Error):  # a cell of more than 128 KiB
@@ -266,9 +335,15 @@ def _are_few_numbers(texts: tuple[str, ...]) -> bool:
 
 def encoding_of(path: Path) -> str:
     """UTF-8; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         if file.read(2) in UTF16_MARKS:
-            raise InputError(f"{path} is UTF-16 text; save it as UTF-8")
+            file.seek(0)
+            try:
+                for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF16):
+                    pass
+            except UnicodeDecodeError as problem:
+                raise InputError(f"{path} is no complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
+            return UTF16
         file.seek(0)
         with suppress(UnicodeDecodeError):
             for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF8):

@@ -1,25 +1,49 @@
-"""Data frames of pandas and polars, and object arrays, as column tables; neither package is imported."""
+"""Data frames and object arrays as column tables. narwhals reads frames of pandas, polars, pyarrow and others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
+from narwhals.exceptions import DuplicateError
 
-from mtgcn.errors import InputError
-from mtgcn.io.column_table import MISSING, ColumnTable
-from mtgcn.io.columns import NodeColumns
-from mtgcn.io.graph_tables import column_table
-from mtgcn.io.table import ArrowTable
+from mtgcn.errors import InputError, reason, unknown_name
+from mtgcn.io.column_table import ColumnTable
+from mtgcn.io.graph_tables import first_rows
+from mtgcn.io.roles import NodeColumns
+from mtgcn.io.table import MemoryTable
 from mtgcn.labels import is_missing
 
 
 def is_frame(given: Any) -> bool:
-    """Whether this is a data frame."""
-    return hasattr(given, "columns") and hasattr(given, "dtypes") and hasattr(given, "shape")
+    """Whether this is a data frame in memory."""
+    return nw.dependencies.is_into_dataframe(given)
+
+
+def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
+    """The frame without the column of the target, and that column."""
+    if not is_frame(frame):
+        raise InputError(f"target={target!r} names a column of a data frame, and X is a {type(frame).__name__}; give y")
+    data = _narwhal(frame)
+    if target not in data.columns:
+        raise InputError(f"the frame: {unknown_name('column', target, map(str, data.columns))}")
+    return data.drop(target).to_native(), data[target].to_numpy()
+
+
+def without_column(frame: Any, column: str | None) -> Any:
+    """The frame without a column, if it has one of that name."""
+    data = _narwhal(frame)
+    return data.drop(column).to_native() if column in data.columns else frame
+
+
+def _narwhal(frame: Any) -> nw.DataFrame[Any]:
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except DuplicateError as problem:
+        raise InputError(f"the frame cannot be read ({reason(problem)}); rename one") from None
 
 
 def is_mixed(given: Any) -> bool:
@@ -38,41 +62,31 @@ def table_of_frame(frame: Any) -> ColumnTable:
     if not len(frame) or not table.columns:
         raise InputError(f"the frame holds {len(frame)} rows of {len(table.columns)} columns; give some of both")
     features = tuple(range(len(table.columns)))
-    numbers = table.numeric(features)
-    texts = [column for column in features if column not in numbers]
-    [batch] = table.batches(texts, numbers)
-    words = {column: cells.texts() for column, cells in zip(texts, batch.texts, strict=True)}
-    columns = NodeColumns(MISSING, None, features, table.columns)
-    return column_table(table, columns, numbers, batch.numbers, words, batch.places)
+    rows = first_rows(table, NodeColumns(None, None, None, features, table.columns, {}), table.numeric(features))
+    assert rows is not None
+    return rows
 
 
-class FrameTable(ArrowTable):
+class FrameTable(MemoryTable):
     """A data frame or an object array."""
-
-    path = Path("the frame")
-    format = "a data frame"
 
     def __init__(self, frame: Any) -> None:
         if is_frame(frame):
-            names = [str(name) for name in frame.columns]
-            series = [frame[name] for name in (frame.columns if len(set(names)) == len(names) else ())]
-            self._cells = [_from_series(one) for one in series]
+            data = _narwhal(frame)
+            names = [str(name) for name in data.columns]
+            cells = [_from_series(column) for column in data.iter_columns()]
         else:
             array = np.asarray(frame, dtype=object)
             names = [f"column {place}" for place in range(1, array.shape[1] + 1)]
-            self._cells = [_from_objects(column) for column in array.T]
-        self.take_schema(names, [cells.type for cells in self._cells])
-
-    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        yield {column: self._cells[column] for column in columns}
+            cells = [_from_objects(column) for column in array.T]
+        super().__init__(Path("the frame"), "a data frame", names, cells)
 
 
 def _from_series(series: Any) -> pa.Array:
     try:
-        column = series.to_arrow() if hasattr(series, "to_arrow") else pa.Array.from_pandas(series)
+        return series.to_arrow()
     except (pa.ArrowException, TypeError, ValueError):
-        return _from_objects(series.to_numpy(dtype=object))
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return _from_objects(series.to_numpy())
 
 
 def _from_objects(cells: np.ndarray) -> pa.Array:

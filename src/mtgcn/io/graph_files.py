@@ -1,4 +1,5 @@
-"""A whole graph in one file: GraphML and GML (read by networkx), `.npz`, and `.pt` with a PyG `Data`.
+"""A whole graph in one file: GraphML, GML and node-link JSON (read by networkx), `.npz`, MATLAB, MatrixMarket, and
+`.pt` with a PyG `Data`.
 
 To add a format, write a function from a path to `GraphArrays` or a networkx graph and register its suffix in `READERS`.
 
@@ -9,9 +10,8 @@ it gets stand-ins for the classes of a `Data`, which hold their content and do n
 from __future__ import annotations
 
 import pickle
-import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,23 +21,29 @@ from xml.parsers import expat
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, reason, shown
+from mtgcn.errors import InputError, log_file, reason, shown
 from mtgcn.graph import GraphArrays, id_array, networkx_arrays
 from mtgcn.graph_checks import as_array, checked_count, checked_edge_index, compressed_matrix
+from mtgcn.io.archives import COPIES, content_of, npz_arrays, opened, suffix_of, unpacked_size
 from mtgcn.io.ids import NodeIndex
+from mtgcn.io.json_table import read_json
+from mtgcn.io.matlab import mat_arrays
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.labels import UNLABELED, encoded_labels
 from mtgcn.memory import check_fits
 
 MAX_XML_DEPTH = 100  # graphs are three or four elements deep; far deeper ones exhaust the stack
 GRAPHML = b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'  # some programs leave the namespace out
-MAX_BYTES = 256 << 20  # of GraphML and GML; tables are for larger graphs
-MEMORY_FACTOR = 20  # memory of networkx relative to the file
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
-FEATURE_NAMES = ("features", "x")
-LABEL_NAMES = ("labels", "y")
+# The usual names of arrays in `.npz` and `.mat`; the first one in a file is taken.
+MATRIX_NAMES = ("adjacency", "adj_matrix", "adj", "network", "A", "W")
+FEATURE_NAMES = ("features", "x", "node_features", "node_attr", "attributes", "attrb", "attr", "X", "fea")
+LABEL_NAMES = ("labels", "y", "node_labels", "node_label", "label", "group", "gnd")
+EDGE_NAMES = ("edge_index", "edges", "edge_weight", *MATRIX_NAMES)
+GRAPH_NAMES = (*EDGE_NAMES, *FEATURE_NAMES, *LABEL_NAMES, "node_ids", "class_names")
+SPARSE_NAMES = ("format", *(prefix + part for prefix in ("", "adj_", "attr_") for part in SPARSE_PARTS))
+NPZ_NAMES = {*GRAPH_NAMES, *SPARSE_NAMES}
 PYG_ARRAYS = ("edge_index", "edge_weight", "x", "y")
-COPIES = 3  # of the arrays, while they are checked and converted
 # The classes of a pickled Data besides tensors.
 PYG_CLASSES = (
     *(f"torch_geometric.data.data.{name}" for name in ("Data", "DataEdgeAttr", "DataTensorAttr")),
@@ -48,26 +54,33 @@ PYG_CLASSES = (
 def read_graph_file(options: TableOptions) -> GraphArrays:
     """The graph in `options.graph`, by its suffix."""
     path = readable_file(options.graph or "")
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     if suffix not in READERS:
         raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(READERS)}, or a table as --edges")
     if suffix not in WITH_ATTRIBUTES and (options.columns or options.features is not None):
-        raise InputError(f"{path}: attributes are chosen in GraphML and GML; the names in {suffix} files are fixed")
+        raise InputError(
+            f"{path}: attributes are chosen in GraphML, GML and JSON; the names in {suffix} files are fixed"
+        )
     arrays = READERS[suffix](path)
-    if isinstance(arrays, GraphArrays):
-        return arrays
-    chosen: dict[str, Any] = {**options.columns, "features": options.features}
-    arrays = networkx_arrays(arrays, str(path), **chosen, from_file=True)
-    # Both formats write ids as text; whole numbers become integers, as in tables.
-    return replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
+    if not isinstance(arrays, GraphArrays):
+        chosen: dict[str, Any] = {**options.columns, "features": options.features}
+        arrays = networkx_arrays(arrays, str(path), **chosen, from_file=True)
+        # Whole numbers become integers, as in tables: most formats write ids as text.
+        arrays = replace(arrays, node_ids=NodeIndex.of(arrays.node_ids).ids())
+        _log(path, ("features",) * (arrays.features is not None) + ("labels",) * (arrays.labels is not None), arrays)
+    return arrays
+
+
+def _log(path: Path, parts: Sequence[str], arrays: GraphArrays) -> None:
+    form = f"graph with {', '.join(parts)}" if parts else "graph"
+    log_file(path, form, nodes=len(arrays.node_ids), edges=len(arrays.sources))
 
 
 def read_graphml(path: Path) -> Any:
     """The networkx graph in a GraphML file. A DOCTYPE, whose entities could expand without end, is rejected."""
     import networkx as nx
 
-    _check_size(path)
-    content = path.read_bytes()  # parsed at once: in pieces, a long attribute would be read again with each piece
+    content = content_of(path)  # parsed at once: in pieces, a long attribute would be read again with each piece
     _check_xml(path, content)
     with _readable(path, "GraphML"):
         return nx.parse_graphml(content.replace(b"<graphml>", GRAPHML, 1))
@@ -77,9 +90,8 @@ def read_gml(path: Path) -> Any:
     """The networkx graph in a GML file. Node ids are the `label`s if these are unique, otherwise the `id`s."""
     import networkx as nx
 
-    _check_size(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = content_of(path).decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = problem.object.count(b"\n", 0, problem.start) + 1
         byte = f"byte 0x{problem.object[problem.start]:02x}"
@@ -96,14 +108,16 @@ def read_gml(path: Path) -> Any:
     return nx.relabel_nodes(graph, names) if are_ids else graph
 
 
-def _check_size(path: Path) -> None:
-    size = path.stat().st_size
-    if size > MAX_BYTES:
-        raise InputError(
-            f"{path} has {size >> 20} MiB, more than the {MAX_BYTES >> 20} of this format; "
-            "write the graph as an edge list in Parquet"
-        )
-    check_fits(MEMORY_FACTOR * size, f"{path}, read in this format,", "write the graph as an edge list in Parquet")
+def read_node_link(path: Path) -> Any:
+    """The networkx graph in JSON, as `networkx.node_link_data` and D3 write it: `nodes`, and `links` or `edges`."""
+    import networkx as nx
+
+    content = read_json(path)
+    edges = next((name for name in ("links", "edges") if isinstance(content, dict) and name in content), None)
+    if edges is None or "nodes" not in content:
+        raise InputError(f"{path} holds no nodes with links or edges; give tables in JSON as --nodes or --edges")
+    with _readable(path, "node-link JSON"):
+        return nx.node_link_graph(content, edges=edges)
 
 
 def _check_xml(path: Path, content: bytes) -> None:
@@ -158,28 +172,52 @@ def _readable(
 
 
 def read_npz(path: Path) -> GraphArrays:
-    """Edges from `edge_index`, `adjacency`, `adj_data` … or scipy's `save_npz`; optionally `features`, `labels`,
-    `node_ids` and `class_names`. Nothing is unpickled."""
+    """Edges from `edge_index`, `edges`, `adjacency`, `adj_data` … or scipy's `save_npz`; optionally `features`,
+    `labels`, `node_ids` and `class_names`, or other usual names."""
     # A wrong header may ask for more memory than there is.
-    with _readable(path, ".npz", "write it again, without objects", kept=()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # advice about old headers
-        with path.open("rb") as raw:  # numpy leaves malformed files open
-            file = np.load(raw, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
-            # The size is checked before unpacking: a few bytes can expand without end.
-            members = file.zip.infolist() if file.zip else []
-            names = [member.filename for member in members]
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise InputError(f"{path} holds {shown(twice)} twice; write it again, each array once")
-            unpacked = sum(member.file_size for member in members)
-            check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse matrix")
-            arrays = {name: file[name] for name in file.files}
+    with _readable(path, ".npz", "write it again, without objects", kept=()), opened(path) as file:
+        arrays = npz_arrays(file, str(path), NPZ_NAMES)
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
+        if name in NPZ_NAMES and not isinstance(array, np.ndarray | sp.sparray):
             raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
+    for prefix, mark, name in (
+        ("", "format", "adjacency"),
+        ("adj_", "adj_data", "adj"),
+        ("attr_", "attr_data", "attr"),
+    ):
+        if mark in arrays:
+            arrays[name] = _sparse(path, arrays, prefix)
     return _from_arrays(path, arrays)
+
+
+def read_mat(path: Path) -> GraphArrays:
+    """A matrix of weights, features and labels in a MATLAB file, by their usual names."""
+    with _readable(path, "MATLAB", "save it again with -v7"):
+        arrays = mat_arrays(path, {*MATRIX_NAMES, *FEATURE_NAMES, *LABEL_NAMES})
+    if not any(name in arrays for name in MATRIX_NAMES):
+        raise InputError(
+            f"{path} holds no matrix of edges; name it {', '.join(MATRIX_NAMES[:-1])} or {MATRIX_NAMES[-1]}"
+        )
+    return _from_arrays(path, arrays)
+
+
+def read_mtx(path: Path) -> GraphArrays:
+    """The graph of a square matrix in a MatrixMarket file, which numbers nodes from 1. (scipy's reader ends the process
+    on some malformed files.)"""
+    with _readable(path, "MatrixMarket"), opened(path) as file:
+        _, _, layout, kind, *_ = file.readline().decode().split()
+        if layout != "coordinate" or kind == "complex":
+            raise InputError(f"{path} is a {kind} matrix in {layout} form; write a sparse matrix of real numbers")
+        sizes = next(line for line in file if line.strip() and not line.startswith(b"%"))
+        rows, columns, count = map(int, sizes.split())
+        entries = np.loadtxt(file, ndmin=2) if count else np.empty((0, 2))
+        if len(entries) != count:
+            raise ValueError(f"{len(entries)} entries, and its header tells {count}")
+        ends, given = entries[:, :2].T, entries[:, 2] if entries.shape[1] == 3 else np.ones(count)
+        checked_count(max(rows, columns), str(path))
+        matrix = sp.coo_array((given, ends.astype(np.int64) - 1), shape=(rows, columns))
+    arrays = _from_arrays(path, {"adjacency": matrix})
+    return replace(arrays, node_ids=arrays.node_ids + 1)
 
 
 def _from_arrays(path: Path, arrays: Mapping[str, Any], nodes: int | None = None) -> GraphArrays:
@@ -187,8 +225,6 @@ def _from_arrays(path: Path, arrays: Mapping[str, Any], nodes: int | None = None
     sources, targets, weights, size = _edges(path, arrays)
     nodes = size if nodes is None else nodes
     features = next((arrays[name] for name in FEATURE_NAMES if name in arrays), None)
-    if features is None and "attr_data" in arrays:
-        features = _sparse(path, arrays, "attr_")
     labels, class_names = _labels(path, arrays)
     ids = arrays.get("node_ids")
     if nodes is None:
@@ -197,7 +233,7 @@ def _from_arrays(path: Path, arrays: Mapping[str, Any], nodes: int | None = None
     nodes = checked_count(nodes, str(path))
     if ids is not None and (ids.ndim != 1 or ids.dtype.kind not in "iuUS"):
         raise InputError(f"{path}: node_ids are {_described(ids)}; give one whole number or text per node")
-    return GraphArrays(
+    found = GraphArrays(
         node_ids=np.arange(nodes) if ids is None else id_array(_texts(path, "node_ids", ids), str(path)),
         sources=sources,
         targets=targets,
@@ -206,26 +242,27 @@ def _from_arrays(path: Path, arrays: Mapping[str, Any], nodes: int | None = None
         labels=labels if class_names else None,
         class_names=class_names,
     )
+    _log(path, [name for name in arrays if name in GRAPH_NAMES], found)
+    return found
 
 
 def _edges(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, int | None]:
     """Sources, targets, weights and, from a matrix, the number of nodes."""
-    if "edge_index" in arrays:
-        sources, targets = checked_edge_index(arrays["edge_index"], f"{path}: ")
+    edges = arrays.get("edge_index", arrays.get("edges"))
+    if edges is not None:
+        if "edge_index" not in arrays and edges.ndim == 2 and edges.shape[1] == 2:  # a row per edge
+            edges = edges.T
+        sources, targets = checked_edge_index(edges, f"{path}: ")
         weights = arrays.get("edge_weight")
         return sources, targets, None if weights is None else _numeric(path, "edge_weight", weights), None
-    if "adjacency" in arrays:
-        given = _numeric(path, "adjacency", arrays["adjacency"])
-        if given.ndim != 2:
-            raise InputError(f"{path}: adjacency of shape {given.shape}; give a square matrix, one row per node")
-        matrix = sp.coo_array(given)
-    elif "adj_data" in arrays or "format" in arrays:
-        matrix = _sparse(path, arrays, "adj_" if "adj_data" in arrays else "").tocoo()
-    else:
+    name = next((name for name in MATRIX_NAMES if name in arrays), None)
+    if name is None:
         named = ", ".join(sorted(arrays)[:8]) or "nothing"
         raise InputError(f"{path} holds {named}; give edge_index, adjacency or what scipy.sparse.save_npz writes")
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"{path}: adjacency of shape {matrix.shape}; give a square matrix, one row per node")
+    given = _numeric(path, name, arrays[name])
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise InputError(f"{path}: {name} of shape {given.shape}; give a square matrix, one row per node")
+    matrix = sp.coo_array(given)
     matrix.sum_duplicates()
     return matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data, matrix.shape[0]
 
@@ -252,9 +289,10 @@ def _sparse(path: Path, arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
 
 
 def _labels(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    given = next((arrays[name] for name in LABEL_NAMES if name in arrays), None)
-    if given is None:
+    name = next((name for name in LABEL_NAMES if name in arrays), None)
+    if name is None:
         return None, ()
+    given = _one_label_per_node(path, name, arrays[name])
     if given.dtype.kind not in "biufUS" or given.ndim > 2:
         raise InputError(f"{path}: labels are {_described(given)}; give one number or text per node")
     codes, names = encoded_labels(given)
@@ -266,6 +304,23 @@ def _labels(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray | None, t
             f"{path}: {len(given_names)} class_names and the labels {', '.join(names[:8])}; give class numbers from 0"
         )
     return np.array([*map(int, names), UNLABELED], dtype=np.int64)[codes], given_names
+
+
+def _one_label_per_node(path: Path, name: str, given: Any) -> np.ndarray:
+    """Labels in a row, in a column, or as a column of 0 and 1 for each class."""
+    if given.ndim != 2 or given.dtype.kind not in "biuf":
+        return given
+    if 1 in given.shape:
+        return given.toarray().ravel() if sp.issparse(given) else given.ravel()
+    members = sp.csr_array(given)
+    members.eliminate_zeros()
+    classes = np.diff(members.indptr)
+    if (classes > 1).any() or (members.data != 1).any():
+        several = f"{name} of shape {given.shape} has several classes for {np.count_nonzero(classes > 1)} nodes"
+        raise InputError(f"{path}: {several}; give one label per node, or 1 for its class and 0 for the others")
+    labels = np.full(len(classes), UNLABELED)
+    labels[classes == 1] = members.indices
+    return labels
 
 
 def _texts(path: Path, name: str, values: np.ndarray) -> list[Any]:
@@ -312,13 +367,15 @@ def _loaded(path: Path) -> Any:
     known = {one[1] if isinstance(one, tuple) else f"{one.__module__}.{one.__qualname__}" for one in allowed}
     stand_ins = [(type(name.rpartition(".")[2], (), {}), name) for name in PYG_CLASSES if name not in known]
     try:
-        unpacked = path.stat().st_size
-        if zipfile.is_zipfile(path):  # the old format is none
-            with zipfile.ZipFile(path) as archive:
-                unpacked = sum(member.file_size for member in archive.infolist())
-        check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
-        with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
-            return torch.load(path, map_location="cpu", weights_only=True)
+        unpacked = unpacked_size(path)
+        with opened(path) as file:
+            if zipfile.is_zipfile(file):  # the old format is none
+                with zipfile.ZipFile(file) as archive:
+                    unpacked = sum(member.file_size for member in archive.infolist())
+            check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
+            file.seek(0)
+            with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
+                return torch.load(file, map_location="cpu", weights_only=True)
     except (MemoryError, InputError):
         raise
     except Exception as error:  # torch raises any exception on malformed files
@@ -356,8 +413,11 @@ READERS: dict[str, Callable[[Path], Any]] = {
     ".graphml": read_graphml,
     ".xml": read_graphml,
     ".gml": read_gml,
+    ".json": read_node_link,
     ".npz": read_npz,
+    ".mat": read_mat,
+    ".mtx": read_mtx,
     ".pt": read_pt,
     ".pth": read_pt,
 }
-WITH_ATTRIBUTES = (".graphml", ".xml", ".gml")
+WITH_ATTRIBUTES = (".graphml", ".xml", ".gml", ".json")

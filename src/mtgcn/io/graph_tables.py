@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, note, shown
+from mtgcn.errors import InputError, log_file, note, shown
 from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, POINT, ColumnTable, Texts, parse
-from mtgcn.io.columns import ID_NAMES, NodeColumns, edge_columns, given_kinds, label_columns, node_columns
 from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
+from mtgcn.io.roles import NodeColumns, edge_columns, given_kinds, label_columns, node_columns, title_of
+from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, number_value, number_values
 from mtgcn.labels import (
     UNLABELED,
     are_numbers,
@@ -27,7 +30,8 @@ from mtgcn.memory import check_fits
 from mtgcn.shapes import Int
 
 BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise
-ONE_ROW_PER_NODE = "keep one row per node, or name the id column (--column id=NAME)"
+ONE_ROW_PER_NODE = "keep one row per node, name the id column (--column id=NAME), or number the rows (--column id=none)"
+MAX_SHOWN_COLUMNS, MAX_SHOWN_CELLS = 100, 5_000_000  # of a table that is kept for display
 SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
 
 
@@ -40,15 +44,16 @@ class EdgeRows:
     weights: np.ndarray | None = None  # None: the list has none
 
 
-def read_edges(table: Table, options: TableOptions, index: NodeIndex, node_source: str | None) -> EdgeRows:
-    """The edges between the nodes of the index, which is filled from `node_source`; without one, every id is a node."""
+def read_edges(table: Table, options: TableOptions, index: NodeIndex, nodes: Table | None) -> EdgeRows:
+    """The edges between the nodes of the index, which is filled from `nodes`; without that, every id is a node."""
     parts: list[EdgeRows] = []
     listed = 0
-    for part, rows in edge_batches(table, options, index, node_source):
+    for part, rows in edge_batches(table, options, index, nodes):
         parts.append(part)
         listed += rows
         check_fits(BYTES_PER_EDGE * listed, f"{table.path}, of which {listed} edges are read,", "leave some out")
     some = [part.weights for part in parts if part.weights is not None]
+    log_file(table.path, f"edge list, {table.form}", edges=listed)
     return EdgeRows(
         np.concatenate([part.sources for part in parts]),
         np.concatenate([part.targets for part in parts]),
@@ -57,10 +62,10 @@ def read_edges(table: Table, options: TableOptions, index: NodeIndex, node_sourc
 
 
 def edge_batches(
-    table: Table, options: TableOptions, index: NodeIndex, node_source: str | None
+    table: Table, options: TableOptions, index: NodeIndex, nodes: Table | str | None
 ) -> Iterator[tuple[EdgeRows, int]]:
     """Edges in batches, with the number of rows; faults are raised at the end."""
-    if node_source is not None:
+    if nodes is not None:
         settle_header(table, index, [0, 1] if table.header_is_guessed else edge_columns(table, options)[:2], options)
     else:
         table.note_header()
@@ -76,7 +81,7 @@ def edge_batches(
     elif weight is not None:
         texts.append(weight)
         style = COMMA if any("," in row[weight] for row in table.sample if len(row) > weight) else POINT
-    faults, unknown = Faults(), UnknownIds(table, node_source or "", options, "edges")
+    faults, unknown = Faults(), UnknownIds(table, nodes or "", options, "edges")
     empty = True
     try:
         for batch in table.batches(texts, numbers):
@@ -91,7 +96,7 @@ def edge_batches(
             both = [ids for ids in ends if ids is not None]
             if len(both) < 2:
                 continue
-            found = [index.add(ids) for ids in both] if node_source is None else unknown.resolved(index, batch, both)
+            found = [index.add(ids) for ids in both] if nodes is None else unknown.resolved(index, batch, both)
             known = (found[0] != MISSING) & (found[1] != MISSING)
             empty = False
             yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
@@ -134,20 +139,23 @@ class Labels:
         """Add the labels of some rows."""
         self._given.setdefault(table, []).append((batch, nodes, labels))
 
-    def read(self, table: Table, options: TableOptions, node_source: str) -> None:
-        """Read a label table; `node_source` is the source of the nodes, for messages."""
+    def read(self, table: Table, options: TableOptions, nodes: Table | str) -> None:
+        """Read a label table; `nodes` is the table of the nodes or their source, for messages."""
         columns = [0] if table.header_is_guessed else label_columns(table, options)[:1]
         settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults, unknown = Faults(), UnknownIds(table, node_source, options, "labels")
+        faults, unknown = Faults(), UnknownIds(table, nodes, options, "labels")
+        listed = 0
         for batch in table.batches([node_id, label], []):
             ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
             if ids is not None:
-                [nodes] = unknown.resolved(self._index, batch, [ids])
-                self.add(table, batch, nodes, batch.texts[1])
+                [found] = unknown.resolved(self._index, batch, [ids])
+                self.add(table, batch, found, batch.texts[1])
+                listed += int(np.count_nonzero(batch.texts[1].codes != MISSING))
         faults.raise_first_kind()
         unknown.finish()
+        log_file(table.path, f"label table, {table.form}", labels=listed)
         if table not in self._given and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
@@ -220,24 +228,29 @@ class NodeRows:
     labels: Labels
     columns: ColumnTable | None  # None without features
     kinds: dict[str, str]  # given column kinds
+    titles: Mapping[str, Any]  # fields of the preprocessor
+    numbered: bool = False  # without ids
+    cells: pa.Table | None = None  # as written, for display
 
 
 def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = False) -> NodeRows:
     """Read a node table; `labels_elsewhere` if there is also a label table."""
     columns = node_columns(table, options, labels_elsewhere=labels_elsewhere)
     table.note_header()
-    name = table.columns[columns.node_id]
-    if name and name.lower() not in ID_NAMES and "id" not in options.columns:
-        note(f"{table.path}: column {shown(name)} is read as the id, by position; --column id=NAME names another")
-    kinds = given_kinds(table, options)
+    columns.note_guesses(table)
+    kinds = given_kinds(table, options, columns)
     numbers = number_columns(table, columns, options, kinds)
     while True:
         index = NodeIndex()
         labels = Labels(index)
         try:
-            return NodeRows(index, labels, _rows(table, columns, numbers, index, labels), kinds)
+            rows = _rows(table, columns, numbers, index, labels)
+            break
         except NotNumbers as found:  # beyond the beginning that was inspected
             numbers = [column for column in numbers if column not in found.columns]
+    log_file(table.path, f"node table, {table.form}", nodes=len(index))
+    cells = text_cells(table, columns.name, len(index))
+    return NodeRows(index, labels, rows, kinds, columns.titles(table), columns.node_id is None, cells)
 
 
 def number_columns(table: Table, columns: NodeColumns, options: TableOptions, kinds: dict[str, str]) -> list[int]:
@@ -256,7 +269,7 @@ def _rows(
 ) -> ColumnTable | None:
     are_numbers = set(numbers)
     texts = [column for column in columns.features if column not in are_numbers]
-    head = [columns.node_id] if columns.label is None else [columns.node_id, columns.label]
+    head = [column for column in (columns.label, columns.node_id) if column is not None]
     blocks: list[np.ndarray | sp.csr_array] = []
     places: list[np.ndarray] = []
     words: dict[int, list[Coded]] = {column: [] for column in texts}
@@ -264,10 +277,13 @@ def _rows(
     gathered = 0  # bytes, needed once more to concatenate
     faults = Faults()
     for batch in table.batches([*head, *texts], numbers):
-        ids = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
+        known = len(index)
+        if columns.node_id is None:
+            ids: Coded | None = Coded(np.arange(len(batch)), number_values(known + 1 + np.arange(len(batch))))
+        else:
+            ids = checked_ids(table, batch, batch.texts[len(head) - 1], columns.node_id, faults)
         if ids is None:
             continue
-        known = len(index)
         found = index.add(ids)
         places.append(batch.places)
         if len(index) - known < len(batch):  # nodes are numbered in order, so new ones are >= `known`
@@ -276,11 +292,11 @@ def _rows(
             rows = np.flatnonzero(again | (found < known)).tolist()
             named = [f"{table.unit} {batch.places[row]} {shown(ids.text(row))}" for row in rows[:PLACES_SHOWN]]
             already = f"is on {table.unit} {np.concatenate(places)[found[rows[0]]]} already"
-            at = f"{table.at(int(batch.places[rows[0]]))}, {table.name_of(columns.node_id)}"
+            at = f"{table.at(int(batch.places[rows[0]]))}, {table.name_of(columns.node_id or 0)}"
             faults.add(f"{at}: node {shown(ids.text(rows[0]))} {already}", ONE_ROW_PER_NODE, named, len(rows))
             continue
         if columns.label is not None:
-            labels.add(table, batch, found, batch.texts[1])
+            labels.add(table, batch, found, batch.texts[0])
         for column, cells in zip(texts, batch.texts[len(head) :], strict=True):
             words[column].append(cells)
         if not blocks:
@@ -298,6 +314,33 @@ def _rows(
     values = sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks)
     joined = {column: Coded.joined(cells).texts() for column, cells in words.items()}
     return column_table(table, columns, numbers, values, joined, np.concatenate(places))
+
+
+def text_cells(table: Table, name: int | None, rows: int) -> pa.Table | None:
+    """All columns as text, for display; of a wide or long table only the name."""
+    columns = [column for column in range(len(table.columns)) if column not in table.nested]
+    if len(columns) > MAX_SHOWN_COLUMNS or len(columns) * rows > MAX_SHOWN_CELLS:
+        columns = [] if name is None else [name]
+    kind = pa.dictionary(pa.int64(), pa.string())
+    chunks: list[list[pa.Array]] = [[] for _ in columns]
+    for batch in table.batches(columns, []) if columns else ():
+        for column, cells in zip(chunks, batch.texts, strict=True):
+            codes = number_values(cells.codes)
+            codes = pc.if_else(pc.equal(codes, number_value(MISSING)), pa.nulls(1, pa.int64())[0], codes)
+            column.append(pa.DictionaryArray.from_arrays(codes, cells.values.cast(pa.string())))
+    titles = [title_of(table, column) for column in columns]
+    arrays = [pa.chunked_array(column, kind) for column in chunks]
+    return pa.Table.from_arrays(arrays, names=titles) if columns else None
+
+
+def first_rows(table: Table, columns: NodeColumns, numbers: Sequence[int]) -> ColumnTable | None:
+    """The features of the first batch of rows: all rows of a small file or a frame."""
+    texts = [column for column in columns.features if column not in numbers]
+    batch = next(table.batches(texts, numbers), None) if columns.features else None
+    if batch is None:
+        return None
+    words = {column: cells.texts() for column, cells in zip(texts, batch.texts, strict=True)}
+    return column_table(table, columns, numbers, batch.numbers, words, batch.places)
 
 
 def column_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from mtgcn.io.table import Batch, Coded, Faults, Table, codes_of, number_value, 
 from mtgcn.shapes import Int
 
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python writes it; 007 stays text
+MAX_ID_COLUMNS = 50  # that are searched for unknown ids
 
 
 class NodeIndex:
@@ -99,9 +101,11 @@ def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: 
 class UnknownIds:
     """Handles ids that an index does not know, as `unknown_nodes` requires."""
 
-    def __init__(self, table: Table, node_source: str, options: TableOptions, what: str) -> None:
-        self._table, self._node_source, self._what, self._options = table, node_source, what, options
+    def __init__(self, table: Table, nodes: Table | str, options: TableOptions, what: str) -> None:
+        self._table, self._nodes, self._what, self._options = table, nodes, what, options
+        self._node_source = nodes if isinstance(nodes, str) else str(nodes.path)
         self._faults = Faults()
+        self._other_column = ""  # with the unknown ids
         self._ids: set[str] = set()
 
     def resolved(self, index: NodeIndex, batch: Batch, columns: Sequence[Coded]) -> list[np.ndarray]:
@@ -110,6 +114,8 @@ class UnknownIds:
         if not any((nodes == MISSING).any() for nodes in found):
             return found
         if self._options.unknown_nodes == "error":
+            if not self._faults:
+                self._other_column = self._column_with(columns, index)
             self._refuse(batch, columns, found)
             return found
         for ids, nodes in zip(columns, found, strict=True):
@@ -119,7 +125,12 @@ class UnknownIds:
 
     def finish(self) -> None:
         """Raise an error or a note, once the whole table is read."""
-        self._faults.raise_first_kind()
+        try:
+            self._faults.raise_first_kind()
+        except InputError as error:
+            if self._other_column:
+                raise InputError(f"{str(error).rpartition('; ')[0]}; {self._other_column}") from None
+            raise
         if not self._ids:
             return
         unknown = f"{len(self._ids)} ids that are not in {self._node_source}"
@@ -127,6 +138,26 @@ class UnknownIds:
             note(f"{self._table.path}: {unknown} are added as nodes without features")
         else:
             note(f"{self._table.path}: {self._what} of {unknown} are left out")
+
+    def _column_with(self, columns: Sequence[Coded], index: NodeIndex) -> str:
+        """The remedy, if another column fits: one of the node table with these ids, or one of the label table with ids
+        of nodes."""
+        tables = [] if isinstance(self._nodes, str) else [self._nodes]
+        for table in tables if self._what == "edges" else [self._table, *tables]:
+            places = list(range(min(len(table.columns), MAX_ID_COLUMNS)))
+            with suppress(InputError):  # of columns that were not chosen
+                batches = list(table.batches(places, []))
+                for place in places:
+                    cells = Coded.joined([batch.texts[place] for batch in batches])
+                    listed, wanted = NodeIndex(), columns
+                    listed.add(cells)
+                    if table is self._table:
+                        listed, wanted = index, [cells]
+                    is_id = len(cells.values) == len(cells.codes)
+                    name = table.columns[place]
+                    if name and is_id and all((listed.find(ids) != MISSING).all() for ids in wanted):
+                        return f"column {shown(name)} of {table.path.name} has the ids: give --column id={name}"
+        return ""
 
     def _refuse(self, batch: Batch, columns: Sequence[Coded], found: Sequence[np.ndarray]) -> None:
         table, rows = self._table, np.flatnonzero(np.any([nodes == MISSING for nodes in found], axis=0))

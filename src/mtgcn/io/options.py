@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
 from mtgcn.errors import InputError, reason, unknown_name
-from mtgcn.io.preprocessing import IGNORE, KINDS, Preprocessor
+from mtgcn.io.archives import opened, unpacked_size
+from mtgcn.io.preprocessing import FEATURE, IGNORE, KINDS, Preprocessor
 
 PathLike = str | os.PathLike[str]
 Column = str | int  # a name, a title such as "column 3", or a position counted from 0
 UnknownNodes = Literal["error", "drop", "add"]
 
-ROLES = ("source", "target", "weight", "id", "label")
-GRAPH_FILE_ROLES = ("weight", "label")  # there they are attributes
-COLUMN_KINDS = (*KINDS, IGNORE)
+ROLES = ("source", "target", "weight", "id", "label", "name")
+GRAPH_FILE_ROLES = ("weight", "label")  # there they are attributes, or columns of the label table beside it
+COLUMN_KINDS = (*KINDS, FEATURE, IGNORE)
+NO_COLUMN = "none"  # in text
+STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
@@ -30,19 +38,21 @@ class TableOptions:
     Parameters
     ----------
     edges, nodes, labels : path
-        Edge list (source, target, weight), node table (id, label, features) and label table (id, label), as CSV or
-        Parquet. A node table defines the nodes and their order; without one, nodes are sorted by id.
+        Edge list (source, target, weight), node table (id, label, features) and label table (id, label), as text
+        (CSV, or separated by blanks, tabs, semicolons or bars), Parquet or JSON. A node table defines the nodes and
+        their order; without one, nodes are sorted by id.
     graph : path
-        A whole graph in one file: GraphML, GML, `.npz` or `.pt`.
+        A whole graph in one file: GraphML, GML, node-link JSON, `.npz`, `.mat`, `.mtx` or `.pt`.
     knn, metric
         Number of nearest neighbours in the features of `nodes`, and their metric.
     columns : mapping
-        The column of a role ("source", "target", "weight", "id", "label"), by name or position; False for none. Roles
-        that are not given are found by the names of the columns, then by position.
+        The column of a role ("source", "target", "weight", "id", "label", "name"), by name or position; False for none:
+        without an id, rows are numbered from 1. Roles that are not given are guessed from names and values.
     features, exclude : sequence
         The columns to use as features, or those to leave out. The default is all columns without a role.
     kinds : mapping
-        Column types that are not to be inferred: "number", "category", "date", "text" or "ignore".
+        Column types that are not to be inferred: "number", "category", "date", "text", "picture", "feature" (of an
+        inferred type) or "ignore".
     unknown_nodes : {"error", "drop", "add"}
         What to do with edges and labels of nodes that the node table does not list.
     scale : bool
@@ -84,7 +94,7 @@ class TableOptions:
         if self.knn is not None and self.knn < 1:
             raise InputError(f"--knn is {self.knn}; give at least 1")
         if self.knn and not self.nodes:
-            raise InputError("--knn joins nodes with similar features and there are none; add --nodes")
+            raise InputError("--knn joins nodes with similar features and there are none; give a table")
         if self.features is not None and self.exclude:
             raise InputError("--features names what to take and --exclude what to leave; give one of them")
         if self.unknown_nodes not in get_args(UnknownNodes):
@@ -95,7 +105,7 @@ class TableOptions:
             object.__setattr__(self, "header", self.header == "yes")
         if self.graph and (self.exclude or self.kinds):
             raise InputError("--graph takes its attributes by --features; kinds and --exclude are for tables")
-        known = GRAPH_FILE_ROLES if self.graph else (*ROLES, *COLUMN_KINDS)
+        known = (*GRAPH_FILE_ROLES, *["id"] * bool(self.labels)) if self.graph else (*ROLES, *COLUMN_KINDS)
         for role in self.columns:
             if role not in known:
                 raise unknown_name("role or kind of column", role, known)
@@ -109,7 +119,20 @@ class TableOptions:
     def title(self) -> str:
         """The name of the graph: by default its main file with the suffix, since `cora` is a dataset."""
         main = self.graph or self.edges or self.nodes
-        return self.name or (Path(main).name if main else "")
+        return self.name or (Path(main).name if main and str(main) != STANDARD_INPUT else "")
+
+    def with_roles(self, roles: Mapping[str, str]) -> TableOptions:
+        """The same options with the role of each column of the node table: id, label or name for one column each,
+        otherwise a kind."""
+        columns: dict[str, Column | Literal[False]] = {**self.columns, "id": False, "label": False, "name": False}
+        for column, role in roles.items():
+            if role in ROLES:
+                if columns.get(role):
+                    raise InputError(f"columns {columns[role]!r} and {column!r} are both the {role}; choose one")
+                columns[role] = column
+        return replace(
+            self, columns=columns, kinds={column: role for column, role in roles.items() if role not in ROLES}
+        )
 
     def with_column(self, role: str, column: Column | Literal[False]) -> TableOptions:
         """The same options with another column for a role."""
@@ -137,7 +160,7 @@ def parsed_columns(assignments: Sequence[str]) -> tuple[dict[str, Column | Liter
             continue
         if role in columns:
             raise InputError(f"column of {role!r} is given twice; give it once")
-        columns[role] = column
+        columns[role] = False if column == NO_COLUMN else column
     return columns, kinds
 
 
@@ -149,18 +172,34 @@ def parsed_roles(assignments: Sequence[str]) -> dict[str, Column | Literal[False
     return columns
 
 
+@cache
+def standard_input() -> Path:
+    """Standard input in a temporary file, since tables are read more than once."""
+    if sys.stdin is None:
+        raise InputError("- where standard input is closed; name a file")
+    folder = TemporaryDirectory(prefix="mtgcn-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / "standard-input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with path.open("rb") as file:
+        suffix = ".parquet" if file.read(4) == b"PAR1" else ".csv"
+    return path.rename(path.with_suffix(suffix))
+
+
 def readable_file(given: PathLike) -> Path:
-    """The path of a regular file that is readable and not empty."""
+    """The path of a regular file that is readable and not empty; `-` is a copy of standard input."""
     if not isinstance(given, (str, os.PathLike)):
         raise InputError(f"a file is given by its path, not by a {type(given).__name__}; pass a string or a Path")
-    path = Path(given)
+    path = standard_input() if str(given) == STANDARD_INPUT else Path(given)
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder; name the file in it")
         if not path.is_file():
             kind = "is not a regular file" if path.exists() else "does not exist"
             raise InputError(f"{path} {kind}; check the path")
-        with path.open("rb") as file:
+        unpacked_size(path)  # of gzip: complete, and not too large
+        with opened(path) as file:
             if not file.read(1):
                 raise InputError(f"{path} is empty; write it again, with at least one row")
     except (OSError, ValueError) as problem:  # a path with a NUL in it is a ValueError

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -20,17 +20,19 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, reason, shown, unknown_name
 from mtgcn.io import column_table as formats
 from mtgcn.io.column_table import BOOLEAN, COMMA, DATE, MISSING, POINT, ColumnTable, Texts, parse
+from mtgcn.io.text import TextColumn, fit_text
 from mtgcn.shapes import Float
 
-Kind = Literal["number", "category", "date", "text"]
+Kind = Literal["number", "category", "date", "text", "picture"]
 KINDS = get_args(Kind)
-IGNORE = "ignore"  # the kind of a column that is not read
+FEATURE, IGNORE = "feature", "ignore"  # a column of an inferred kind, and one that is not read
 
 MAX_ERRORS = 0.1  # share of values, or one: the most that are typing errors rather than another column type
 MIN_FREQUENCY = 0.005  # share of rows: rarer values of a category are pooled
 MIN_COVERED = 0.2  # share of rows with a frequent value; else a column is free text or ids
 MAX_VALUES = 50  # outputs of a category
-IDS = "ids, all different"
+IDS, COPY = "ids, all different", "it equals the labels"
+PICTURES, LINKS = "pictures, for display", "links, for display"
 MIN_ROWS_OF_IDS = 20  # with fewer rows, numbers may all differ by chance
 MIN_WORDS = 20  # columns that are mostly zero, in a table of words
 MOSTLY_ZERO = 0.5
@@ -40,10 +42,16 @@ SMALL_QUANTILE = 0.05  # the unit of the logarithm of amounts
 CLIP = 3.0  # robust standard deviations from the median, for heavy tails
 NORMAL_QUARTILES = 1.349  # interquartile range of the standard normal distribution
 MIN_SPREAD = 1e-13  # relative to the values; less is rounding
+WORDS_OF_NAMES = 2.0  # mean of values that hardly repeat; fewer are codes
+WORDS_OF_SENTENCES = 4.0  # mean of values that may repeat and are no categories
+TEXT_ARRAYS = ("idf", "components")
+MIN_SHOWN = 0.9  # share of values that are pictures, or links
 OTHER = "other"  # the name of pooled rare values
 MAX_ALIKE_NAMED = 4  # columns with the same transform that are listed by name
 _ID_NAME = re.compile(r"(.*[^a-z])?(id|nr|no|num|number|key|index|idx|uuid|guid)|.*(nr|nummer)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID|No)")
+_LINK = re.compile(r"(https?|ftp)://|www\.", re.IGNORECASE)
+_PICTURE = re.compile(r"\S.*\.(png|jpe?g|gif|webp|svg|bmp|tiff?|avif)([?#].*)?", re.IGNORECASE)
 
 
 # ------------------------------------------------------------------------------------------------- fitted columns
@@ -101,7 +109,8 @@ class NumberColumn:
         known = _compressed(values, self.unit)
         if self.low is not None and self.high is not None:
             known = np.clip(known, self.low, self.high)
-        features = [np.where(np.isnan(values), self.fill, (known - self.centre) / self.spread), np.isnan(values)]
+        scaled = np.clip((known - self.centre) / self.spread, -formats.LARGEST, formats.LARGEST)
+        features = [np.where(np.isnan(values), self.fill, scaled), np.isnan(values)]
         return np.column_stack(features[: len(self.outputs)]).astype(np.float32)
 
 
@@ -158,7 +167,7 @@ class DroppedColumn:
         return f"left out, {self.why}"
 
 
-Column = NumberColumn | CategoryColumn | DroppedColumn
+Column = NumberColumn | CategoryColumn | TextColumn | DroppedColumn
 
 
 @dataclass(frozen=True)
@@ -167,11 +176,15 @@ class Preprocessor:
 
     columns: tuple[Column, ...]
     named: bool = True  # False: columns of an array, identified by their order
+    # Columns by which later tables are read; None where there is none.
+    id_column: str | None = None
+    label_column: str | None = None
+    name_column: str | None = None
 
     @cached_property
-    def _in_order(self) -> list[NumberColumn | CategoryColumn]:
+    def _in_order(self) -> list[NumberColumn | CategoryColumn | TextColumn]:
         """Columns with outputs: first the untouched ones, which may be many and sparse."""
-        kept = [column for column in self.columns if isinstance(column, NumberColumn | CategoryColumn)]
+        kept = [column for column in self.columns if not isinstance(column, DroppedColumn)]
         return sorted(kept, key=lambda column: not _is_untouched(column))
 
     @cached_property
@@ -187,7 +200,7 @@ class Preprocessor:
     @property
     def read_as_text(self) -> frozenset[str]:
         """Columns to be read as text; a category of digits is not a number."""
-        return frozenset(one.name for one in self._in_order if isinstance(one, CategoryColumn) or one.format != POINT)
+        return frozenset(one.name for one in self._in_order if not isinstance(one, NumberColumn) or one.format != POINT)
 
     @property
     def changes_nothing(self) -> bool:
@@ -208,7 +221,12 @@ class Preprocessor:
         if untouched and all(column in table.number_place for column in untouched):
             blocks.append(_as_given(table, untouched))
         for column in self._in_order[len(untouched) if blocks else 0 :]:
-            blocks.append(column.features(table, place[column.name]))
+            if isinstance(column, TextColumn):
+                texts = table.text(place[column.name])
+                rows = column.rows(texts.values) if texts.values else np.zeros((0, column.dimensions))
+                blocks.append(np.vstack([rows, np.zeros((1, column.dimensions))])[texts.codes].astype(np.float32))
+            else:
+                blocks.append(column.features(table, place[column.name]))
         if not blocks:
             return np.zeros((table.rows, 0), np.float32)
         if any(sp.issparse(block) for block in blocks):
@@ -216,10 +234,17 @@ class Preprocessor:
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
     def note_unfamiliar(self, table: ColumnTable) -> None:
-        """Note columns of a later table that are empty, and rows whose category the fit has not seen."""
+        """Note columns of a later table that are empty, and rows that differ from all rows of the fit: an unknown
+        category, a text of unknown words, or a number far beyond the limits to which it is clipped."""
         place = {name: column for column, name in enumerate(table.names)}
         empty = []
         for column in self._in_order:
+            if isinstance(column, NumberColumn) and column.low is not None and column.high is not None:
+                values = _parsed_column(table, place[column.name], column.format, lenient=True)
+                known, width = _compressed(values, column.unit), column.high - column.low
+                far = int(((known < column.low - width) | (known > column.high + width)).sum())
+                if far:
+                    note(f"{far} of {table.rows} rows have a {column.name!r} far outside the range of the fit, clipped")
             if place[column.name] in table.number_place:
                 may_be_empty = table.rows > 1 and not sp.issparse(table.numbers)
                 is_empty = may_be_empty and np.isnan(table.number(place[column.name])).all()
@@ -234,6 +259,10 @@ class Preprocessor:
                         note(
                             f"{rows} of {table.rows} rows have a {column.name!r} unknown to the fit ({named}), ignored"
                         )
+                elif isinstance(column, TextColumn) and texts.values:
+                    rows = int(np.isin(texts.codes, np.flatnonzero(~column.rows(texts.values).any(axis=1))).sum())
+                    if rows:
+                        note(f"{rows} of {table.rows} rows have a {column.name!r} without a word of the fit")
             empty += [column.name] if is_empty and table.rows > 1 else []
         if empty:
             named = ", ".join(map(shown, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
@@ -254,18 +283,29 @@ class Preprocessor:
         return lines
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON, without the arrays."""
+        bare = [replace(one, idf=None, components=None) if isinstance(one, TextColumn) else one for one in self.columns]
+        return asdict(replace(self, columns=tuple(bare)))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of text columns."""
+        texts = [(place, one) for place, one in enumerate(self.columns) if isinstance(one, TextColumn)]
+        return {f"text.{place}.{part}": getattr(one, part) for place, one in texts for part in TEXT_ARRAYS}
 
     @staticmethod
-    def of(content: Mapping[str, Any]) -> Preprocessor:
-        """The preprocessor that `plain` wrote; a ValueError for anything else."""
+    def of(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Preprocessor:
+        """The preprocessor that `plain` and `arrays` wrote; a ValueError for anything else."""
         from pydantic import TypeAdapter, ValidationError
 
         try:
-            return TypeAdapter(Preprocessor).validate_json(json.dumps(content))
+            found = TypeAdapter(Preprocessor).validate_json(json.dumps(content))
         except ValidationError as problem:
             raise ValueError(reason(problem)) from None
+        columns = list(found.columns)
+        for place, one in enumerate(columns):
+            if isinstance(one, TextColumn):
+                columns[place] = one.with_arrays({part: (arrays or {})[f"text.{place}.{part}"] for part in TEXT_ARRAYS})
+        return replace(found, columns=tuple(columns))
 
 
 for _class in (NumberColumn, CategoryColumn, DroppedColumn, Preprocessor):
@@ -333,21 +373,40 @@ def _check_parsed(
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The inferred type of a column: a number `format`, a category (no format), or `dropped` for a reason."""
+    """The inferred type of a column: a number `format`, a category (no format), text, or `dropped` for a reason."""
 
     name: str
     column: int  # position in the table
     format: str | None = None
     lenient: bool = False  # the user chose the type; values that do not fit are missing
     dropped: str | None = None
+    is_text: bool = False
 
     @property
     def is_date(self) -> bool:
         return self.format is not None and self.format.startswith(DATE)
 
+    @property
+    def role(self) -> tuple[str, str]:
+        """The role of the column and the reason."""
+        if self.dropped is not None:
+            return "picture" if self.dropped == PICTURES else IGNORE, self.dropped
+        if self.is_text:
+            return "text", "free text"
+        if self.format is None:
+            return FEATURE, "categories"
+        return FEATURE, "dates" if self.is_date else "yes or no" if self.format == BOOLEAN else "numbers"
 
-def infer_types(table: ColumnTable, kinds: Mapping[str, str] | None = None, *, named: bool = True) -> list[ColumnType]:
-    """The type of each column, as chosen in `kinds` or inferred."""
+
+def infer_types(
+    table: ColumnTable,
+    kinds: Mapping[str, str] | None = None,
+    *,
+    named: bool = True,
+    problems: dict[str, str] | None = None,
+) -> list[ColumnType]:
+    """The type of each column, as chosen in `kinds` or inferred. Columns with errors are added to `problems` and taken
+    as categories; by default the first error is raised."""
     kinds = kinds or {}
     styles = {
         column: _number_styles(texts.without_missing_words, chosen=table.names[column] in kinds)
@@ -360,20 +419,33 @@ def infer_types(table: ColumnTable, kinds: Mapping[str, str] | None = None, *, n
     )
     found = []
     for column, name in enumerate(table.names):
-        kind, is_day = kinds.get(name), column in table.days
-        if kind == "text":
-            found.append(ColumnType(name, column, dropped=f"free text, {_distinct(table.text(column))}"))
-        elif kind == "category":
-            found.append(ColumnType(name, column, lenient=True))
-        elif column in table.texts:
-            found.append(_text_type(table, column, kind, styles.get(column, []), decimal_commas))
-        elif kind == "date" and not is_day:
-            raise InputError(f"{table.title}, column {shown(name)} holds numbers, not dates; choose number")
-        elif named and kind is None and not is_day and _are_ids(table, name, table.number(column)):
-            found.append(ColumnType(name, column, dropped=IDS))
-        else:
-            found.append(ColumnType(name, column, DATE + "iso" if is_day else POINT, lenient=kind is not None))
+        try:
+            found.append(_type_of(table, column, kinds.get(name), styles.get(column, []), decimal_commas, named))
+        except InputError as problem:
+            if problems is None:
+                raise
+            problems[name] = str(problem)
+            found.append(ColumnType(name, column))
     return found
+
+
+def _type_of(
+    table: ColumnTable, column: int, kind: str | None, styles: list[str], decimal_commas: bool, named: bool
+) -> ColumnType:
+    name, is_day = table.names[column], column in table.days
+    if kind in (IGNORE, "picture"):
+        return ColumnType(name, column, dropped=PICTURES if kind == "picture" else COPY)
+    if kind == "text":
+        return ColumnType(name, column, is_text=True)
+    if kind == "category":
+        return ColumnType(name, column, lenient=True)
+    if column in table.texts:
+        return _text_type(table, column, kind, styles, decimal_commas)
+    if kind == "date" and not is_day:
+        raise InputError(f"{table.title}, column {shown(name)} holds numbers, not dates; choose number")
+    if named and kind is None and not is_day and _are_ids(table, name, table.number(column)):
+        return ColumnType(name, column, dropped=IDS)
+    return ColumnType(name, column, DATE + "iso" if is_day else POINT, lenient=kind is not None)
 
 
 def _are_ids(table: ColumnTable, name: str, numbers: Float[np.ndarray, "rows"]) -> bool:
@@ -383,7 +455,12 @@ def _are_ids(table: ColumnTable, name: str, numbers: Float[np.ndarray, "rows"]) 
         return False
     if np.isnan(values).any() or (values != np.floor(values)).any() or len(np.unique(values)) < len(values):
         return False
-    return values.max() - values.min() == len(values) - 1 or bool(_ID_NAME.fullmatch(name) or _CAMEL_ID.fullmatch(name))
+    return values.max() - values.min() == len(values) - 1 or is_id_name(name)
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a column is named like an id: `order_id`, `customerNo`."""
+    return bool(_ID_NAME.fullmatch(name) or _CAMEL_ID.fullmatch(name))
 
 
 def _text_type(
@@ -426,7 +503,16 @@ def _text_type(
     # The share of rows with a frequent value tells categories from free text.
     counts = np.sort(texts.counts)[::-1]
     covered = counts[:MAX_VALUES][counts[:MAX_VALUES] >= _min_frequency(len(texts.codes))].sum() / max(1, counts.sum())
+    words = np.mean([len(value.split()) for value in texts.values])
+    if column not in table.categories and words >= WORDS_OF_SENTENCES and len(texts.values) > MAX_VALUES:
+        return ColumnType(name, column, is_text=True)
     if column not in table.categories and covered < MIN_COVERED:
+        pictures = np.mean([bool(_PICTURE.fullmatch(value)) for value in texts.values])
+        links = np.mean([bool(_LINK.match(value)) for value in texts.values])
+        if max(pictures, links) >= MIN_SHOWN:
+            return ColumnType(name, column, dropped=PICTURES if pictures >= MIN_SHOWN else LINKS)
+        if words >= WORDS_OF_NAMES:
+            return ColumnType(name, column, is_text=True)
         return ColumnType(name, column, dropped=_distinct(texts))
     return ColumnType(name, column)
 
@@ -510,12 +596,17 @@ def are_amounts(sizes: Sequence[Size]) -> list[bool]:
 
 
 def fit_columns(
-    table: ColumnTable, kinds: Mapping[str, str] | None = None, *, scale: bool = True, named: bool = True
+    table: ColumnTable,
+    kinds: Mapping[str, str] | None = None,
+    *,
+    scale: bool = True,
+    named: bool = True,
+    use_text: bool = True,
 ) -> Preprocessor:
     """Learn the transform of each column. `kinds` sets the type of some columns; `scale=False` keeps numbers as given.
     Columns of an array (`named=False`) are numbers, whatever they look like."""
     for name, kind in (kinds or {}).items():
-        if kind not in KINDS:
+        if kind not in (*KINDS, IGNORE):
             raise unknown_name("kind of column", kind, KINDS)
         if name not in table.names:
             raise InputError(f"{table.title}: {unknown_name('column', name, [some for some in table.names if some])}")
@@ -531,6 +622,8 @@ def fit_columns(
     for one in types:
         if one.dropped is not None:
             columns.append(DroppedColumn(one.name, one.dropped))
+        elif one.is_text:
+            columns.append(_text(table, one) if use_text else DroppedColumn(one.name, "text"))
         elif one.format is None:
             columns.append(_category(table, one))
         elif amounts.get(one.name) and (whole_table or sizes[one.name].varies):
@@ -572,6 +665,11 @@ def _number(table: ColumnTable, one: ColumnType, form: str, *, scale: bool) -> C
     centre, spread = float(known.mean()), float(known.std()) or 1.0
     fill = float((np.median(known) - centre) / spread)
     return NumberColumn(one.name, form, unit, low, high, centre, spread, fill, marks_missing, one.lenient)
+
+
+def _text(table: ColumnTable, one: ColumnType) -> Column:
+    texts = table.text(one.column)
+    return fit_text(one.name, texts.values) or DroppedColumn(one.name, f"{_distinct(texts)} without a common word")
 
 
 def _category(table: ColumnTable, one: ColumnType) -> Column:

@@ -1,24 +1,32 @@
-"""`read_graph`: a `Graph` from files."""
+"""`read_graph`: a `Graph` from files; `preview`: the first rows of a table, and the role of each column."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
-from mtgcn.graph import Graph, GraphArrays
-from mtgcn.io.columns import open_table
+from mtgcn.errors import InputError, note, shown
+from mtgcn.graph import UNLABELED, Graph, GraphArrays
+from mtgcn.io.archives import suffix_of
+from mtgcn.io.column_table import MISSING, ColumnTable
 from mtgcn.io.graph_files import READERS, read_graph_file
-from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, read_edges, read_nodes
+from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, first_rows, number_columns, read_edges, read_nodes
 from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import PathLike, TableOptions
-from mtgcn.io.preprocessing import Preprocessor, fit_columns
+from mtgcn.io.preprocessing import IGNORE, Preprocessor, fit_columns, infer_types
+from mtgcn.io.roles import given_kinds, label_columns, node_columns, open_table, title_of
 from mtgcn.io.table import Table
+from mtgcn.labels import are_numbers
+from mtgcn.training.progress import report_progress, stage
+
+MIN_EQUAL_NUMBERS = 8  # labels; fewer numbers may equal a column by chance
+ROWS_SHOWN = 10
 
 
 def read_graph(path: PathLike | None = None, options: TableOptions | None = None, **more: Any) -> Graph:
@@ -27,8 +35,8 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
     Parameters
     ----------
     path : path
-        An edge list in CSV or Parquet, or a whole graph as GraphML, GML, `.npz` or `.pt`, by its suffix. None if
-        `options` name all files; with `nodes` alone, the graph has no edges unless `knn` is given.
+        An edge list as text, Parquet or JSON, or a whole graph, by its suffix; see `TableOptions`. None if `options`
+        name all files; with `nodes` alone, the graph has no edges unless `knn` is given.
     options : TableOptions
         Further files, and how to read them.
     **more
@@ -44,12 +52,18 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
     if path is not None:
         if options.edges or options.graph:
             raise InputError(f"{path} and {options.edges or options.graph} both hold edges; give one of them")
-        is_graph = isinstance(path, str | Path) and Path(path).suffix.lower() in READERS
+        is_graph = isinstance(path, str | Path) and suffix_of(Path(path)) in READERS
         options = replace(options, graph=path) if is_graph else replace(options, edges=path)
     if options.graph:
-        arrays = read_graph_file(options)
+        given = options.columns.items()
+        of_labels = {role: column for role, column in given if options.labels and role != "weight" and column}
+        arrays = read_graph_file(replace(options, columns={role: one for role, one in given if role not in of_labels}))
         if options.labels:
-            codes, names = read_labels(options.labels, arrays.node_ids, replace(options, columns={}))
+            own = replace(options, columns=of_labels)
+            if suffix_of(Path(options.graph)) == ".mtx" and _names_zero(open_table(options.labels, own), own):
+                note(f"{options.graph}: nodes are numbered from 0, as in {options.labels}")
+                arrays = replace(arrays, node_ids=arrays.node_ids - 1)
+            codes, names = read_labels(options.labels, arrays.node_ids, own)
             arrays = replace(arrays, labels=codes, class_names=names)
         return Graph.from_arrays(arrays, str(options.graph), options.title, few_labels=options.few_labels)
     arrays = read_tables(options)
@@ -59,10 +73,13 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
         adjacency = sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32)
         return Graph.from_adjacency(adjacency, arrays, options.title)
     if arrays.features is None:
-        raise InputError(f"{options.nodes} has no feature columns for nearest neighbours; add features, or --edges")
+        raise InputError(f"{options.nodes} has no column to find nearest neighbours by; add columns, or give --edges")
     from mtgcn.linalg.neighbours import neighbour_graph
 
-    return Graph.from_adjacency(neighbour_graph(arrays.features, options.knn, options.metric), arrays, options.title)
+    k = min(options.knn, len(arrays.node_ids) - 1)
+    with stage("nearest neighbours", "row"):
+        adjacency = neighbour_graph(arrays.features, k, options.metric, progress=report_progress)
+    return Graph.from_adjacency(adjacency, arrays, options.title)
 
 
 def read_tables(options: TableOptions) -> GraphArrays:
@@ -83,7 +100,7 @@ def read_tables(options: TableOptions) -> GraphArrays:
             raise InputError(f"column {column!r} is looked for in {where} and there is none; give one")
     if node_table is None:
         index = NodeIndex()
-        nodes = NodeRows(index, Labels(index), None, {})
+        nodes = NodeRows(index, Labels(index), None, {}, {})
     else:
         own = _options_for(node_table, label_table, options)
         nodes = read_nodes(node_table, own, labels_elsewhere=label_table is not None)
@@ -91,17 +108,22 @@ def read_tables(options: TableOptions) -> GraphArrays:
     listed = len(index)
     edges = EdgeRows()
     if edge_table is not None:
-        edges = read_edges(edge_table, options, index, None if node_table is None else str(node_table.path))
+        edges = read_edges(edge_table, options, index, node_table)
     if label_table is not None:
-        node_source = str(options.nodes or options.edges)
-        labels.read(label_table, _options_for(label_table, node_table, options), node_source)
+        nodes_of = node_table or str(options.edges)
+        labels.read(label_table, _options_for(label_table, node_table, options), nodes_of)
     node_ids = index.ids()
     codes, class_names = labels.encoded(few_labels=options.few_labels)
     features: sp.csr_array | np.ndarray | None = None
     preprocessing: Preprocessor | None = None
     if nodes.columns is not None:
         rows = replace(nodes.columns, absent=len(index) - listed)
-        preprocessing = options.preprocessing or fit_columns(rows, nodes.kinds, scale=options.scale)
+        preprocessing = options.preprocessing
+        if preprocessing is None:
+            kinds = nodes.kinds
+            if label_table is not None and options.features is None:
+                kinds = kinds | dict.fromkeys(_copies(rows, codes, class_names, kinds), IGNORE)
+            preprocessing = replace(fit_columns(rows, kinds, scale=options.scale), **nodes.titles)
         features = preprocessing.matrix(rows)
         if options.preprocessing is not None:
             preprocessing.note_unfamiliar(rows)
@@ -121,6 +143,87 @@ def read_tables(options: TableOptions) -> GraphArrays:
         codes if class_names else None,
         class_names,
         preprocessing=preprocessing,
+        numbered=nodes.numbered,
+        cells=_padded(nodes.cells, len(index)),
+    )
+
+
+def _padded(cells: pa.Table | None, nodes: int) -> pa.Table | None:
+    """The cells with empty rows for nodes that the table does not list."""
+    if cells is None or cells.num_rows == nodes:
+        return cells
+    absent = [pa.nulls(nodes - cells.num_rows, kind) for kind in cells.schema.types]
+    return pa.concat_tables([cells, pa.Table.from_arrays(absent, schema=cells.schema)])
+
+
+def _copies(rows: ColumnTable, codes: np.ndarray, names: Sequence[str], kinds: Mapping[str, str]) -> list[str]:
+    """The columns of no given kind that equal the labels of another table wherever there are labels."""
+    labelled = np.flatnonzero(codes != UNLABELED)
+    if len(names) < 2 or (are_numbers(names) and len(labelled) < MIN_EQUAL_NUMBERS):
+        return []
+    wanted, found = [names[code] for code in codes[labelled]], []
+    for column, name in enumerate(rows.names):
+        if column in rows.number_place and len(np.unique(rows.number(column)[labelled])) < len(names):
+            continue  # thousands of words take a while as text
+        texts = rows.text(column)
+        if name not in kinds and [texts.values[code] if code >= 0 else "" for code in texts.codes[labelled]] == wanted:
+            found.append(name)
+            remedy = f"--column category={name} uses it all the same"
+            note(f"{rows.title}: column {shown(name)} equals the labels and is left out; {remedy}")
+    return found
+
+
+@dataclass(frozen=True)
+class ColumnRole:
+    """The role of a column, as given or guessed: id, label, name, feature, text, picture or ignore."""
+
+    column: str
+    role: str
+    reason: str
+    problem: str = ""  # why it cannot be read as it is
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The beginning of a node table."""
+
+    columns: tuple[ColumnRole, ...]
+    rows: Sequence[Sequence[str]]  # the first ones, as written; lists and the like are left empty
+    targets: tuple[str, ...] = ()  # several columns that may be the target: one must be chosen
+
+
+def preview(nodes: PathLike, options: TableOptions | None = None) -> Preview:
+    """The first rows of a node table, and the role of each column as `read_graph` would use it with these options.
+
+    A column with the role label, id or name is the only one. Without an id, rows are numbered from 1.
+    `TableOptions.with_roles` applies other roles.
+
+    >>> preview("customers.csv").columns[0]  # doctest: +SKIP
+    ColumnRole(column='customer_no', role='id', reason='by its name, and since all values differ', problem='')
+    """
+    options = replace(options or TableOptions(), nodes=nodes)
+    table = open_table(nodes, options)
+    readable = [column for column in range(len(table.columns)) if column not in table.nested]
+    titles = [title_of(table, column) for column in range(len(table.columns))]
+    columns = node_columns(table, options, labels_elsewhere=options.labels is not None, several_targets=True)
+    kinds, problems = given_kinds(table, options, columns), dict[str, str]()
+    features = [column for column in columns.features if column in readable]
+    columns = replace(columns, features=tuple(features), names=tuple(titles[column] for column in features))
+    first = first_rows(table, columns, number_columns(table, columns, options, kinds))
+    roles = {one.name: one.role for one in infer_types(first, kinds, problems=problems)} if first else {}
+    for role, column in columns.by_role.items():
+        if column is not None:
+            roles[titles[column]] = role, columns.guesses.get(role, "as chosen, or by its name")
+    batch = next(table.batches(readable, []), None)
+    cells = {} if batch is None else dict(zip(readable, batch.texts, strict=True))
+
+    def shown_cell(column: int, row: int) -> str:
+        return cells[column].text(row) if column in cells and cells[column].codes[row] != MISSING else ""
+
+    return Preview(
+        tuple(ColumnRole(title, *roles.get(title, (IGNORE, "not used")), problems.get(title, "")) for title in titles),
+        [[shown_cell(one, row) for one in range(len(titles))] for row in range(min(ROWS_SHOWN, len(batch or ())))],
+        tuple(titles[column] for column in columns.targets),
     )
 
 
@@ -129,8 +232,15 @@ def read_labels(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Class codes of known nodes and class names from a label table; see `Labels.encoded`."""
     labels = Labels(NodeIndex.of(node_ids))
-    labels.read(open_table(path, options), options, "the graph")
+    labels.read(open_table(path, options), options, f"the graph (first id {shown(node_ids[0])})")
     return labels.encoded(beside, few_labels=options.few_labels)
+
+
+def _names_zero(table: Table, options: TableOptions) -> bool:
+    """Whether a label table has node 0, as Python numbers nodes; also in a first row that may be a header."""
+    column = label_columns(table, options)[0]
+    batches = (map(str, batch.texts[0].values.to_pylist()) for batch in table.batches([column], []))
+    return "0" in [row[column] for row in table.rows[:1]] or any("0" in ids for ids in batches)
 
 
 def _options_for(table: Table, other: Table | None, options: TableOptions) -> TableOptions:

@@ -158,6 +158,7 @@ class Table(ABC):
     """A table of which only the beginning has been read."""
 
     path: Path  # or the title of a table in memory
+    form: str  # the file format, for people
     unit: str  # "line" or "row", for messages
     columns: tuple[str, ...]  # "" without a name
     has_header: bool
@@ -166,6 +167,7 @@ class Table(ABC):
     header_is_guessed: bool = False
     days: frozenset[int] = frozenset()  # columns with a date type
     categories: frozenset[int] = frozenset()  # columns with a category type
+    nested: frozenset[int] = frozenset()  # columns of lists and other types that cannot be read
 
     @property
     def sample(self) -> Sequence[list[str]]:
@@ -224,7 +226,6 @@ class Table(ABC):
 class ArrowTable(Table):
     """Named columns with types."""
 
-    format: str
     unit = "row"
     has_header = True
     first_place = 1
@@ -233,6 +234,7 @@ class ArrowTable(Table):
         self.columns = tuple(names)
         self.days = frozenset(column for column, kind in enumerate(types) if is_day(kind))
         self.categories = frozenset(column for column, kind in enumerate(types) if pa.types.is_dictionary(kind))
+        self.nested = frozenset(column for column, kind in enumerate(types) if not is_readable(kind))
         self._numeric = self.days.union(column for column, kind in enumerate(types) if is_numeric(kind))
         self.check_columns(self.columns)
 
@@ -266,14 +268,14 @@ class ArrowTable(Table):
         except (pa.ArrowException, OSError, ValueError) as problem:
             if isinstance(problem, InputError):
                 raise
-            message = f"{self.path} cannot be read as {self.format} ({reason(problem)}); was it cut off? write it again"
+            message = f"{self.path} cannot be read as {self.form} ({reason(problem)}); was it cut off? write it again"
             raise InputError(message) from None
 
     def _coded(self, column: pa.Array, number: int) -> Coded:
         if pa.types.is_dictionary(column.type):  # with possibly equal entries
             column = column.cast(column.type.value_type)
         kind = column.type
-        if not (is_numeric(kind) or is_textual(kind) or pa.types.is_temporal(kind)):
+        if not is_readable(kind):
             raise InputError(
                 f"{self.path}, {self.name_of(number)} is of type {kind}; give text or numbers, one column for each "
                 "feature, or leave the column out"
@@ -287,10 +289,21 @@ class ArrowTable(Table):
         return found
 
 
+class MemoryTable(ArrowTable):
+    """Columns in memory."""
+
+    def __init__(self, path: Path, form: str, names: Sequence[str], cells: Sequence[pa.Array]) -> None:
+        self.path, self.form, self._cells = path, form, cells
+        self.take_schema(names, [column.type for column in cells])
+
+    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        yield {column: self._cells[column] for column in columns}
+
+
 class ParquetTable(ArrowTable):
     """A Parquet file; pyarrow's reader is imported only here."""
 
-    format = "Parquet"
+    form = "Parquet"
 
     def __init__(self, path: Path) -> None:
         from pyarrow.parquet import ParquetFile
@@ -331,6 +344,11 @@ def as_texts(values: pa.Array) -> pa.Array:
         if whole is not False and (pc.max(pc.abs(values)).as_py() or 0) < 2**53:
             return values.cast(pa.int64())
     return values.cast(pa.string())
+
+
+def is_readable(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return is_numeric(kind) or is_textual(kind) or pa.types.is_temporal(kind)
 
 
 def is_numeric(kind: pa.DataType) -> bool:

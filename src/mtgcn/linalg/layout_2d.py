@@ -6,7 +6,7 @@ With points y, affinities p and q_ij proportional to 1 / (1 + |y_i - y_j|^2), po
 
 The repulsion, over all pairs, is a convolution of the density with a fixed kernel. It is computed on a grid by Fourier
 transforms (Linderman et al., 2019), so that a step takes linear time. Affinities are equal for the nearest neighbours
-of a row.
+of a row. Of many rows a sample is laid out; the others are placed near their nearest rows of this sample.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ START = 1e-4  # standard deviation of the initial points
 NOISE = 1e-3  # noise, relative to the spread of the rows, that separates equal rows
 CELL = 0.5  # of the grid, in units of the kernel's width
 MIN_CELLS, MAX_CELLS = 32, 320  # along each side
+MAX_ROWS = 20_000  # laid out by t-SNE, whose nearest neighbours take quadratic time
+ANCHORS, NEAREST_ANCHORS, SCATTER = 5_000, 5, 0.004  # a further row is at the median of its anchors, plus noise
 ROWS_AT_ONCE = 1024  # whose distances to all others are held at a time
 
 
@@ -55,6 +57,17 @@ def layout_2d(
     spread = np.sqrt((table**2).sum(axis=1).mean())
     table = table / spread if spread > 0 else table
     table = (table + NOISE * random.standard_normal(table.shape) / np.sqrt(max(1, table.shape[1]))).astype(np.float32)
+    if len(table) <= MAX_ROWS:
+        return _tsne(table, progress)
+    sample = random.permutation(len(table))[:MAX_ROWS]
+    placed = _tsne(table[sample], progress)
+    places = np.median(placed[nearest_rows(table[sample[:ANCHORS]], NEAREST_ANCHORS, of=table)], axis=1)
+    places += SCATTER * random.standard_normal(places.shape)
+    places[sample] = placed
+    return _laid_wide(places)
+
+
+def _tsne(table: Float[np.ndarray, "rows columns"], progress: Callable[[int, int], None] | None) -> np.ndarray:
     start = _two_main_directions(table)
     if len(table) < MIN_ROWS:
         return _laid_wide(start)
@@ -77,15 +90,18 @@ def layout_2d(
     return _laid_wide(points.T)
 
 
-def nearest_rows(table: Float[np.ndarray, "rows columns"], count: int) -> Int[np.ndarray, "rows count"]:
-    """For each row the indices of its nearest other rows."""
+def nearest_rows(
+    table: Float[np.ndarray, "rows columns"], count: int, of: Float[np.ndarray, "others columns"] | None = None
+) -> Int[np.ndarray, "others count"]:
+    """For each row the indices of its nearest other rows; or for each row of another table those in this table."""
     rows = torch.from_numpy(np.ascontiguousarray(table))
-    squares = rows.square().sum(1)
+    squares, asking = rows.square().sum(1), rows if of is None else torch.from_numpy(np.ascontiguousarray(of))
     found = []
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        some = rows[start : start + ROWS_AT_ONCE]
+    for start in range(0, len(asking), ROWS_AT_ONCE):
+        some = asking[start : start + ROWS_AT_ONCE]
         distance = torch.addmm(squares[None], some, rows.T, alpha=-2)  # up to a constant of the row
-        distance[torch.arange(len(some)), torch.arange(start, start + len(some))] = torch.inf
+        if of is None:
+            distance[torch.arange(len(some)), torch.arange(start, start + len(some))] = torch.inf
         found.append(distance.topk(count, largest=False).indices)
     return torch.cat(found).numpy()
 

@@ -22,6 +22,9 @@ MAX_STEPS = 100  # Newton's method takes about ten
 SETTLED = 1e-6  # convergence: largest step relative to the coefficients
 MAX_HALVINGS = 30  # of one step
 ROUNDING = 1e-12  # tolerated relative growth of the loss
+Examples = Float[np.ndarray, "runs examples features"]
+Coefficients = Float[np.ndarray, "runs classes features"]
+Belongs = Bool[np.ndarray, "runs classes examples"]  # of each class
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +50,7 @@ def probabilities(scores: Float[np.ndarray, "*any classes"]) -> Float[np.ndarray
     return softmax(log_expit(scores), axis=-1)  # in logarithms, to avoid underflow
 
 
-def labelled_rows(
-    features: sp.csr_array | Float[np.ndarray, "nodes features"], labelled: Nodes
-) -> Float[np.ndarray, "runs examples features"]:
+def labelled_rows(features: sp.csr_array | Float[np.ndarray, "nodes features"], labelled: Nodes) -> Examples:
     """The features of each run's labelled nodes; rows of absent labels are 0."""
     index, present = labelled.index.cpu().numpy(), labelled.present.cpu().numpy()
     rows = features[index.reshape(-1)]
@@ -57,9 +58,7 @@ def labelled_rows(
     return dense.reshape(*index.shape, features.shape[1]) * present[..., None]
 
 
-def one_vs_rest(
-    rows: Float[np.ndarray, "runs examples features"], labelled: Nodes, num_classes: int, strength: float
-) -> LinearClassifiers:
+def one_vs_rest(rows: Examples, labelled: Nodes, num_classes: int, strength: float) -> LinearClassifiers:
     """The minimum of strength · Σ log(1 + exp(-y f)) + |w|² / 2 over a run's labelled nodes, for every run and class;
     f = w · (x, 1), and y is 1 for the nodes of the class and -1 for all others.
 
@@ -73,40 +72,31 @@ def one_vs_rest(
     return LinearClassifiers(weights[:, :-1], weights[:, -1])
 
 
-def _newton(
-    rows: Float[np.ndarray, "runs examples features"],
-    belongs: Bool[np.ndarray, "runs classes examples"],
-    strength: float,
-) -> Float[np.ndarray, "runs classes features"]:
+def _newton(rows: Examples, belongs: Belongs, cost: float) -> Coefficients:
     """Every run iterates until it has converged, so that runs do not depend on each other."""
     solution = np.zeros((*belongs.shape[:2], rows.shape[2]))
     active = np.arange(len(rows))
     for _ in range(MAX_STEPS):
         here = solution[active]
-        step, solution[active] = _newton_step(here, rows[active], belongs[active], strength)
+        step, solution[active] = _newton_step(here, rows[active], belongs[active], cost)
         active = active[np.abs(step).max(axis=(1, 2)) > SETTLED * (1 + np.abs(here).max(axis=(1, 2)))]
         if not len(active):
             break
     return solution
 
 
-def _newton_step(
-    here: Float[np.ndarray, "runs classes features"],
-    rows: Float[np.ndarray, "runs examples features"],
-    belongs: Bool[np.ndarray, "runs classes examples"],
-    strength: float,
-) -> tuple[np.ndarray, np.ndarray]:
+def _newton_step(here: Coefficients, rows: Examples, belongs: Belongs, cost: float) -> tuple[np.ndarray, np.ndarray]:
     """The step, and the coefficients after it; a step for which the loss would grow is halved."""
     columns = rows.transpose(0, 2, 1)
 
     def loss(at: np.ndarray) -> np.ndarray:
         scores = at @ columns
         negative_log_likelihood = -log_expit(np.where(belongs, scores, -scores)).sum(axis=2)
-        return strength * negative_log_likelihood + (at * at).sum(axis=2) / 2
+        return cost * negative_log_likelihood + (at * at).sum(axis=2) / 2
 
     probabilities = expit(here @ columns)
-    gradient = here + strength * (probabilities - belongs) @ rows
-    hessian_weights = strength * probabilities * (1 - probabilities)
+    gradient = here + cost * (probabilities - belongs) @ rows
+    hessian_weights = cost * probabilities * (1 - probabilities)
     # (I + Xᵀ diag(hessian_weights) X)^-1 · gradient, by the smaller of two systems: as many unknowns as features, or
     # as examples, by Woodbury's identity.
     if rows.shape[2] <= rows.shape[1]:

@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.shapes import Float, Int
 
 METRICS = ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")
 MISSING = -1  # pads rows for which the approximate search found fewer neighbours
-EXACT_ROWS = 20_000  # more rows are searched approximately
+BY_PRODUCTS = ("euclidean", "cosine", "correlation")  # metrics that inner products of rows determine
+EXACT_ROWS = 20_000  # more rows are searched by products or, if that takes too long, approximately
+EXACT_WORK = 2**40  # multiplications of the search by products; half a minute on one core
+WORK_PER_PAIR = 32  # of two rows, beside their features
+GROUP, BLOCK_NUMBERS = 64, 2**25  # rows whose smallest distance is found at once; distances in memory
 
 
 def neighbour_graph(
@@ -22,9 +27,11 @@ def neighbour_graph(
     metric: str = "euclidean",
     mutual: bool = False,
     seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> sp.csr_array:
     """Symmetric adjacency matrix of ones: rows are linked if one, or with `mutual` each, is among the `k` nearest of
-    the other. Exact up to 20 000 rows; beyond, approximate by pynndescent, reproducible by `seed`.
+    the other. Exact up to 20 000 rows, and up to about 100 000 rows of few features. Beyond, approximate by
+    pynndescent, reproducible by `seed`. `progress` is called with the rows done and all rows.
 
     >>> neighbour_graph([[0.0], [1.0], [3.0]], k=1).toarray()
     array([[0., 1., 0.],
@@ -34,9 +41,12 @@ def neighbour_graph(
     table = _checked_table(X, "X")
     rows = table.shape[0]
     _check(k, metric, rows - 1, f"{rows} rows, each with {rows - 1} others")
-    # Without query rows scikit-learn excludes each row itself, also among duplicates.
-    exact = rows <= EXACT_ROWS
-    found = _exact_search(table, k, metric)(None) if exact else _approximate_neighbours(table, k, metric, seed)
+    if rows <= EXACT_ROWS:  # without query rows scikit-learn excludes each row itself, also among duplicates
+        found = _exact_search(table, k, metric)(None)
+    elif _is_quick(table, metric):
+        found = _neighbours_by_products(table, k, metric, progress)
+    else:
+        found = _approximate_neighbours(table, k, metric, seed)
     row, place = np.nonzero(found != MISSING)
     ones = np.ones(len(row), np.float32)
     edges = sp.coo_array((ones, (row, found[row, place])), shape=(rows, rows)).tocsr()
@@ -82,10 +92,45 @@ def _exact_search(known: Any, k: int, metric: str) -> Callable[[Any], np.ndarray
     return search
 
 
+def _is_quick(table: Any, metric: str) -> bool:
+    work = table.shape[0] ** 2 * (table.shape[1] + WORK_PER_PAIR)
+    return not sp.issparse(table) and metric in BY_PRODUCTS and work <= EXACT_WORK
+
+
+def _neighbours_by_products(table: np.ndarray, k: int, metric: str, progress: Callable[[int, int], None]) -> np.ndarray:
+    """The nearest rows by blocks of |y|² - 2 xy. The k groups with the smallest minima contain the k nearest rows, so
+    only those are searched; 2 k candidates are then sorted by their distances, which do not suffer from rounding."""
+    rows = torch.from_numpy(table)
+    rows = rows - rows.mean(1 if metric == "correlation" else 0, keepdim=True) if metric != "cosine" else rows
+    rows = rows if metric == "euclidean" else torch.nn.functional.normalize(rows)
+    count, wanted = len(rows), 2 * k
+    padding = -count % GROUP + GROUP * wanted  # so that there are enough groups
+    others = torch.nn.functional.pad(rows, (0, 0, 0, padding)).T.contiguous()
+    squares = torch.nn.functional.pad(rows.square().sum(1), (0, padding), value=torch.inf)
+    found, size = torch.empty(count, k, dtype=torch.int64), max(1, BLOCK_NUMBERS // len(squares))
+    memory = torch.empty(size, len(squares))
+    for start in range(0, count, size):
+        block = rows[start : start + size]
+        here = torch.arange(len(block))
+        distances = torch.addmm(squares, block, others, alpha=-2, out=memory[: len(block)])
+        distances[here, start + here] = torch.inf
+        groups = distances.view(len(block), -1, GROUP)
+        nearest_groups = groups.amin(2).topk(wanted, largest=False).indices
+        members = (nearest_groups[..., None] * GROUP + torch.arange(GROUP)).flatten(1)
+        candidates = members.gather(1, distances.gather(1, members).topk(wanted, largest=False).indices).sort(1).values
+        exact = (rows[candidates.clamp(max=count - 1)] - block[:, None]).square().sum(2)
+        exact[(candidates >= count) | (candidates == (start + here)[:, None])] = torch.inf
+        found[start : start + size] = candidates.gather(1, exact.argsort(dim=1, stable=True)[:, :k])
+        progress(min(start + size, count), count)
+    return found.numpy()
+
+
 def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.ndarray:
     from pynndescent import NNDescent
 
+    threads = torch.get_num_threads()
     found = NNDescent(table, metric=metric, n_neighbors=k + 1, random_state=seed).neighbor_graph[0]
+    torch.set_num_threads(threads)  # numba sets the number of OpenMP threads, which torch shares
     # Without the row itself; if duplicates displaced it, without the last entry.
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True

@@ -16,19 +16,7 @@ from torch import Tensor
 
 from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
-from mtgcn.linalg.operators import (
-    CsrArrays,
-    DenseOperator,
-    Operator,
-    ResidentOperator,
-    SparseOperator,
-    blocks_of_entries,
-    chain,
-    csr_arrays,
-    each_block,
-    on_device,
-    operator,
-)
+from mtgcn.linalg import operators
 from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
@@ -87,7 +75,7 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
         of_row = np.repeat(degrees[rows], np.diff(starts[rows.start : rows.stop + 1]))
         data[entries] /= np.sqrt(of_row * of_columns[indices[entries]])
 
-    each_block(blocks_of_entries(starts), divide)
+    operators.each_block(operators.blocks_of_entries(starts), divide)
     return with_self
 
 
@@ -103,8 +91,7 @@ def normalized_laplacian(graph: Graph) -> sp.csr_array:
 
 @cached_per_graph
 def scaled_laplacian(graph: Graph) -> sp.csr_array:
-    """L̃ = 2 L / λ - I, λ the largest eigenvalue of L, so that the eigenvalues of L̃ lie between -1 and 1 (Defferrard
-    et al., 2016).
+    """L̃ = 2 L / λ - I, λ the largest eigenvalue of L, with eigenvalues from -1 to 1 (Defferrard et al., 2016).
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -151,26 +138,26 @@ def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_arr
 
 
 @cached_per_graph
-def device_adjacency(graph: Graph, device: torch.device) -> CsrArrays:
+def device_adjacency(graph: Graph, device: torch.device) -> operators.CsrArrays:
     """The relative adjacency on a device, with sorted rows."""
-    return csr_arrays(relative_adjacency(graph), device)
+    return operators.csr_arrays(relative_adjacency(graph), device)
 
 
 @cached_per_graph
 def device_features(graph: Graph, device: torch.device) -> Float[Tensor, "nodes features"]:
     """Dense X on a device, not scaled."""
     assert isinstance(graph.features, np.ndarray), "sparse features are moved as operators"
-    return on_device(graph.features, np.float32, device)
+    return operators.on_device(graph.features, np.float32, device)
 
 
-def without_self_loops(matrix: CsrArrays) -> CsrArrays:
+def without_self_loops(matrix: operators.CsrArrays) -> operators.CsrArrays:
     """The same pattern with 0 on the diagonal; the same arrays if there are no self-loops."""
     row_starts, columns, values = matrix
     loops = columns == rows_of_entries(matrix)
     return (row_starts, columns, values.masked_fill(loops, 0)) if bool(loops.any()) else matrix
 
 
-def normalized(matrix: CsrArrays) -> CsrArrays:
+def normalized(matrix: operators.CsrArrays) -> operators.CsrArrays:
     """Â = D̃^-1/2 (A + I) D̃^-1/2 (see `normalized_adjacency`)."""
     row_starts, columns, values = _with_self_loops(matrix)
     rows = rows_of_entries((row_starts, columns, values))
@@ -180,7 +167,7 @@ def normalized(matrix: CsrArrays) -> CsrArrays:
     return row_starts, columns, values.div_(of_both)
 
 
-def _with_self_loops(matrix: CsrArrays) -> CsrArrays:
+def _with_self_loops(matrix: operators.CsrArrays) -> operators.CsrArrays:
     """A + I in new arrays, with sorted rows."""
     row_starts, columns, values = matrix
     nodes, rows = len(row_starts) - 1, rows_of_entries(matrix)
@@ -203,7 +190,7 @@ def _with_self_loops(matrix: CsrArrays) -> CsrArrays:
     return new_starts, new_columns, new_values
 
 
-def rows_of_entries(matrix: CsrArrays) -> Int[Tensor, "entries"]:
+def rows_of_entries(matrix: operators.CsrArrays) -> Int[Tensor, "entries"]:
     row_starts, columns, _ = matrix
     return torch.repeat_interleave(row_starts.diff(), output_size=len(columns))
 
@@ -219,12 +206,12 @@ def row_sums(
 
 
 def neighbour_sums(
-    matrix: CsrArrays, values: Float[Tensor, "nodes width"], host_starts: Int[np.ndarray, "nodes_and_one"]
+    matrix: operators.CsrArrays, values: Float[Tensor, "nodes width"], host_starts: Int[np.ndarray, "nodes_and_one"]
 ) -> Float[Tensor, "nodes width"]:
     """matrix · values in doubles; `host_starts` are the row pointers in main memory."""
     row_starts, columns, weights = matrix
     found = torch.empty_like(values, dtype=torch.float64)
-    for rows in blocks_of_entries(host_starts, ENTRIES_AT_ONCE):
+    for rows in operators.blocks_of_entries(host_starts, ENTRIES_AT_ONCE):
         entries = slice(int(host_starts[rows.start]), int(host_starts[rows.stop]))
         terms = values.index_select(0, columns[entries]).double() * weights[entries, None]
         found[rows] = row_sums(terms, row_starts[rows.start : rows.stop + 1])
@@ -243,7 +230,7 @@ def scaled_on_device(features: Float[Tensor, "nodes features"], scaling: str) ->
 class GraphOperators:
     """Â and X on a device; what takes time is computed on first use."""
 
-    adjacency: SparseOperator  # Â
+    adjacency: operators.SparseOperator  # Â
     given: sp.csr_array | np.ndarray  # X
     scaling: str  # of its rows
     resident: Float[Tensor, "nodes features"] | None = None  # dense X on a device other than the CPU
@@ -253,16 +240,16 @@ class GraphOperators:
         """X, scaled, in main memory."""
         return scaled_rows(self.given, self.scaling)
 
-    def feature_operator(self) -> Operator:
+    def feature_operator(self) -> operators.Operator:
         """Scaled X on the device. Not cached if X is dense or on the CPU, since it is a second copy."""
         if self.resident is not None:
-            return DenseOperator(scaled_on_device(self.resident, self.scaling))
+            return operators.DenseOperator(scaled_on_device(self.resident, self.scaling))
         device = self.adjacency.device
-        return operator(self.features, device) if device.type == "cpu" else self._sparse
+        return operators.operator(self.features, device) if device.type == "cpu" else self._sparse
 
     @cached_property
-    def _sparse(self) -> Operator:
-        return operator(self.features, self.adjacency.device)
+    def _sparse(self) -> operators.Operator:
+        return operators.operator(self.features, self.adjacency.device)
 
     @cached_property
     def smoothed(self) -> sp.csr_array | Tensor:
@@ -270,20 +257,20 @@ class GraphOperators:
         if sp.issparse(self.given):
             return self.adjacency.matrix @ self.features
         dense = self.feature_operator()
-        assert isinstance(dense, DenseOperator), "as the features are"
+        assert isinstance(dense, operators.DenseOperator), "as the features are"
         result = torch.empty_like(dense.matrix)
         for mine, given in zip(result.split(COLUMNS_AT_ONCE, 1), dense.matrix.split(COLUMNS_AT_ONCE, 1), strict=True):
             mine.copy_(self.adjacency.multiply(given.contiguous()))
         return result
 
     @cached_property
-    def input_chain(self) -> tuple[Operator, ...]:
+    def input_chain(self) -> tuple[operators.Operator, ...]:
         """Operators that, applied first to last, multiply by Â X."""
         if sp.issparse(self.given) and not self.adjacency.communicator.has_whole_graph:
             return self.feature_operator(), self.adjacency  # neighbours in other processes have features as well
         if isinstance(self.smoothed, Tensor):
-            return (DenseOperator(self.smoothed),)
-        return chain(self.adjacency, self.features, self.smoothed)
+            return (operators.DenseOperator(self.smoothed),)
+        return operators.chain(self.adjacency, self.features, self.smoothed)
 
 
 @cached_per_graph
@@ -292,14 +279,14 @@ def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOp
     features, communicator = check_features(graph), graph.communicator
     if device.type != "cpu" and communicator.has_whole_graph:
         return resident_operators(graph, scaling, device)
-    adjacency = SparseOperator(normalized_adjacency(graph), device, symmetric=True, communicator=communicator)
+    adjacency = operators.SparseOperator(normalized_adjacency(graph), device, symmetric=True, communicator=communicator)
     return GraphOperators(adjacency, features, scaling)
 
 
 def resident_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
     features = check_features(graph)
     there = device_features(graph, device) if isinstance(features, np.ndarray) else None
-    adjacency = ResidentOperator(normalized(device_adjacency(graph, device)), symmetric=True)
+    adjacency = operators.ResidentOperator(normalized(device_adjacency(graph, device)), symmetric=True)
     return GraphOperators(adjacency, features, scaling, there)
 
 
@@ -310,9 +297,9 @@ class ComputationBlock:
 
     nodes: Int[Tensor, "rows"]  # node of each row
     run_index: Int[Tensor, "rows"]  # run of each row
-    features: SparseOperator  # rows x (features · runs): Â X
-    runs: SparseOperator  # rows x runs: selects the run of each row
-    readout: SparseOperator  # (some · runs) x rows: Â
+    features: operators.SparseOperator  # rows x (features · runs): Â X
+    runs: operators.SparseOperator  # rows x runs: selects the run of each row
+    readout: operators.SparseOperator  # (some · runs) x rows: Â
 
 
 def computation_block(
@@ -329,13 +316,13 @@ def computation_block(
     inputs = sp.csr_array(smoothed[node] if sp.issparse(smoothed) else smoothed[torch.from_numpy(node)].cpu().numpy())
     run_of_entry = np.repeat(run_index, np.diff(inputs.indptr))
 
-    def sparse(row: np.ndarray, column: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseOperator:
-        return SparseOperator(sp.csr_array((data, (row, column)), shape=shape, dtype=np.float32), device)
+    def sparse(row: np.ndarray, col: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> operators.SparseOperator:
+        return operators.SparseOperator(sp.csr_array((data, (row, col)), shape=shape, dtype=np.float32), device)
 
     return ComputationBlock(
         nodes=torch.from_numpy(node).to(device),
         run_index=torch.from_numpy(run_index).to(device),
-        features=SparseOperator(
+        features=operators.SparseOperator(
             sp.csr_array(
                 (inputs.data, inputs.indices * runs + run_of_entry, inputs.indptr),
                 shape=(len(node), smoothed.shape[1] * runs),

@@ -1,7 +1,6 @@
 """Blockwise passes over arrays, transfers to a device, and sparse and dense operators that let gradients through.
 
-Operators act on the first axis, the nodes. All other axes (runs, peers, units) are columns, so that one product serves
-all models of a stack.
+Operators act on the first axis, the nodes. All other axes (runs, peers, units) are columns of one product.
 """
 
 from __future__ import annotations

@@ -60,15 +60,15 @@ COLUMNS_AT_ONCE = 32  # solved together by conjugate gradients
 TOLERANCE_32 = 1e-4  # relative tolerance of one refinement step in 32 bits
 MAX_ITERATIONS, MAX_ITERATIONS_32 = 5_000, 500
 
+Columns = Float[np.ndarray, "nodes some"]
+
 
 class AbsorbingWalk:
-    """Partially absorbing random walk (Wu et al., 2012): the matrix (L + αI)^-1 with L = D - A, A the relative
-    adjacency.
+    """Partially absorbing random walk (Wu et al., 2012): (L + αI)^-1 with L = D - A, A the relative adjacency.
 
     Entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer the walk. For a
     tiny α a column is nearly constant, 1 / (α · nodes), on its component. This constant is subtracted from the
-    right-hand side and added to the solution, since the matrix is nearly singular in its direction. Everything is in
-    doubles, on the CPU.
+    right-hand side and added to the solution, since the matrix is nearly singular there. In doubles, on the CPU.
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -92,7 +92,7 @@ class AbsorbingWalk:
         self.component_sizes = np.bincount(self.component)
         self.stored_weights = weights.nnz
 
-    def columns(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
+    def columns(self, nodes: Int[np.ndarray, "some"]) -> Columns:
         """The columns of (L + αI)^-1 of these nodes."""
         component, right = self.component[nodes], self._right_hand_side(nodes)
         if self.factored:
@@ -106,7 +106,7 @@ class AbsorbingWalk:
         everywhere = 1 / (self.alpha * self.component_sizes[component])
         return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
-    def poisson_solution(self, right: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
+    def poisson_solution(self, right: Columns) -> Columns:
         """u with L u = right and Σ D_ii u_i = 0 on every component, where `right` must sum to 0. For a tiny α, which
         stands for 0."""
         even = np.ones(len(right))
@@ -120,9 +120,7 @@ class AbsorbingWalk:
                 )
         return self._without_mean(found, self.degrees)
 
-    def _without_mean(
-        self, values: Float[np.ndarray, "nodes some"], weights: Float[np.ndarray, "nodes"]
-    ) -> Float[np.ndarray, "nodes some"]:
+    def _without_mean(self, values: Columns, weights: Float[np.ndarray, "nodes"]) -> Columns:
         """Values without their weighted mean over each component."""
         shape = len(weights), len(self.component_sizes)
         sums = sp.csr_array((weights, self.component, np.arange(len(weights) + 1)), shape).T @ values
@@ -149,7 +147,7 @@ class AbsorbingWalk:
                 combine(target, rows[column[label] - start], out=target)
         return combined
 
-    def _right_hand_side(self, nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "nodes some"]:
+    def _right_hand_side(self, nodes: Int[np.ndarray, "some"]) -> Columns:
         component = self.component[nodes]
         right = np.where(self.component[:, None] == component, -1 / self.component_sizes[component], 0)
         right[nodes, np.arange(len(nodes))] += 1
@@ -157,11 +155,11 @@ class AbsorbingWalk:
 
     def _centred(
         self,
-        values: Float[np.ndarray, "nodes some"],
+        values: Columns,
         columns: Int[np.ndarray, "some"] | slice = slice(None),
         *,
         component: Int[np.ndarray, "all"],
-    ) -> Float[np.ndarray, "nodes some"]:
+    ) -> Columns:
         """Columns without their mean over their component, which is a rounding error."""
         component = component[columns]
         mean = values.sum(axis=0) / self.component_sizes[component]
@@ -203,12 +201,12 @@ def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
 
 def refined(
     matrix: sp.csr_array,
-    in_32_bits: SparseOperator,
-    right: Float[np.ndarray, "nodes some"],
+    single: SparseOperator,
+    right: Columns,
     centred: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> Float[np.ndarray, "nodes some"]:
+) -> Columns:
     """matrix^-1 · right for a symmetric positive definite matrix, by iterative refinement: conjugate gradients in 32
-    bits on the residual. Columns for which 32 bits do not suffice are solved in 64. `centred` removes from a step the
+    bits on the residual. Columns for which 32 bits do not suffice are solved in 64. `centred` removes the
     nearly singular direction."""
     solution, left, size = np.zeros_like(right), right.copy(), np.linalg.norm(right, axis=0)
     enough, unsolved = RESIDUAL * size, np.flatnonzero(size)
@@ -216,7 +214,7 @@ def refined(
     diagonal = torch.from_numpy(matrix.diagonal().astype(np.float32))
     while len(unsolved):
         unit = torch.from_numpy(np.ascontiguousarray(left / size, dtype=np.float32))
-        found, _ = conjugate_gradients(in_32_bits, diagonal, unit, TOLERANCE_32, MAX_ITERATIONS_32)
+        found, _ = conjugate_gradients(single, diagonal, unit, TOLERANCE_32, MAX_ITERATIONS_32)
         step = centred(size * found.numpy(), unsolved)
         solution[:, unsolved] += step
         left -= _multiplied(matrix, step)
@@ -230,9 +228,7 @@ def refined(
     return solution
 
 
-def in_64_bits(
-    matrix: sp.csr_array, right: Float[np.ndarray, "nodes some"]
-) -> tuple[Float[np.ndarray, "nodes some"], int]:
+def in_64_bits(matrix: sp.csr_array, right: Columns) -> tuple[Columns, int]:
     """The solution by conjugate gradients in doubles, and the number of iterations."""
 
     def product(values: Tensor) -> Tensor:
@@ -280,7 +276,7 @@ def conjugate_gradients(
     return solution, most
 
 
-def _multiplied(matrix: sp.csr_array, values: Float[np.ndarray, "nodes some"]) -> Float[np.ndarray, "nodes some"]:
+def _multiplied(matrix: sp.csr_array, values: Columns) -> Columns:
     """The product, in several threads."""
     found = np.empty_like(values)
 

@@ -46,8 +46,7 @@ def fit_to_labels(
     """The coefficients α of every run, for each weighting ("part") of its labels and each penalty λ.
 
     The kernel is X Xᵀ of a run's labelled rows X; the logits of a node with row x are (x Xᵀ) α. An intercept is a
-    column of ones, penalised like any other. The weights of a part sum to 1; an absent label has weight 0 in all parts
-    and coefficients 0.
+    column of ones, penalised like any other. The weights of a part sum to 1; those of an absent label are 0.
 
     At most `steps` steps of accelerated gradient descent with restarts (Nesterov, 1983; O'Donoghue and Candès, 2015).
     With rows of length 1 and a penalty of 1e-4, 150 steps bring logits within about 1e-3; smaller penalties take more.
@@ -130,11 +129,9 @@ class FitToMany:
         return self.basis @ coefficients
 
 
-def _lbfgs(
-    loss_and_gradient: Callable[[Tensor], tuple[float, Tensor]], found: Tensor, steps: int, tolerance: float
-) -> Tensor:
+def _lbfgs(evaluate: Callable[[Tensor], tuple[float, Tensor]], found: Tensor, steps: int, tolerance: float) -> Tensor:
     """L-BFGS (Liu and Nocedal, 1989): at most `steps` steps, halved while the loss grows, until they gain little."""
-    loss, gradient = loss_and_gradient(found)
+    loss, gradient = evaluate(found)
     moves: list[tuple[Tensor, Tensor, Tensor]] = []  # of the last steps: move, change of the gradient, 1 / product
     for _ in range(steps):
         direction, shares = -gradient, []
@@ -147,12 +144,12 @@ def _lbfgs(
         for (move, change, inverse), share in zip(moves, reversed(shares), strict=True):
             direction = direction + (share - inverse * (change * direction).sum()) * move
         slope, size = float((gradient * direction).sum()), 1.0
-        new_loss, new_gradient = loss_and_gradient(found + direction)
+        new_loss, new_gradient = evaluate(found + direction)
         while not new_loss <= loss + SUFFICIENT * size * slope:
             size /= 2
             if size < SMALLEST_STEP:
                 return found
-            new_loss, new_gradient = loss_and_gradient(found + size * direction)
+            new_loss, new_gradient = evaluate(found + size * direction)
         move, change = size * direction, new_gradient - gradient
         product = (move * change).sum()
         if product > 0:
@@ -245,6 +242,18 @@ class _Examples:
         bound.diagonal(dim1=1, dim2=2).add_((2 * penalty + ROUNDING * self.total(weights.sum(1)))[:, None])
         inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
         return inverse
+
+
+def dual_part(
+    rows: Float[Tensor, "nodes width"],
+    weights: Float[Tensor, "runs nodes"],
+    classes: Int[Tensor, "runs nodes"],
+    coefficients: Float[Tensor, "runs width classes"],
+    penalty: Float[Tensor, "runs"],
+) -> Float[Tensor, "runs width classes"]:
+    """The part of W that these examples account for: at the minimum, W = Σ_i m_i x_i (onehot(y_i) - p_i)ᵀ / 2λ."""
+    error = functional.one_hot(classes, coefficients.shape[2]) - probabilities_of(rows, coefficients)
+    return rows.T @ (error * (weights / (2 * penalty[:, None]))[..., None])
 
 
 def probabilities_of(

@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 from mtgcn.errors import InputError, shown, unknown_name
+from mtgcn.methods import linear
 from mtgcn.methods.appnp import PredictThenPropagate
 from mtgcn.methods.base import Method, fit_in_chunks, karate_club, task_of
 from mtgcn.methods.chebyshev import ChebyshevFilters
@@ -24,14 +25,6 @@ from mtgcn.methods.grand import GRAND, GRANDWithValidation
 from mtgcn.methods.ica import IterativeClassification
 from mtgcn.methods.iceberg import IceBerg, IceBergWithValidation
 from mtgcn.methods.krylov import TruncatedKrylov
-from mtgcn.methods.linear import (
-    Logistic,
-    PageRankFeatures,
-    SelfTrainedGraphConvolution,
-    SelfTrainedLogistic,
-    SelfTrainedPageRank,
-    SimpleGraphConvolution,
-)
 from mtgcn.methods.lp import ParWalks
 from mtgcn.methods.m3s import M3S, MultiStage
 from mtgcn.methods.mani_reg import ManifoldRegularization
@@ -60,8 +53,8 @@ METHODS: dict[str, type[Method]] = {
     "iceberg": IceBerg,
     "iceberg+v": IceBergWithValidation,
     "krylov": TruncatedKrylov,
-    "logistic": Logistic,
-    "logistic-self": SelfTrainedLogistic,
+    "logistic": linear.Logistic,
+    "logistic-self": linear.SelfTrainedLogistic,
     "lp": ParWalks,
     "m3s": M3S,
     "mani-reg": ManifoldRegularization,
@@ -70,12 +63,12 @@ METHODS: dict[str, type[Method]] = {
     "multi-stage": MultiStage,
     "planetoid": Planetoid,
     "poisson": PoissonLearning,
-    "ppr": PageRankFeatures,
-    "ppr-self": SelfTrainedPageRank,
+    "ppr": linear.PageRankFeatures,
+    "ppr-self": linear.SelfTrainedPageRank,
     "semi-emb": SemiSupervisedEmbedding,
     "self-training": SelfTraining,
-    "sgc": SimpleGraphConvolution,
-    "sgc-self": SelfTrainedGraphConvolution,
+    "sgc": linear.SimpleGraphConvolution,
+    "sgc-self": linear.SelfTrainedGraphConvolution,
     "union": Union,
 }
 
@@ -130,13 +123,11 @@ def register(name: str, own: type) -> type[Method]:
 def method_class(name: str) -> type[Method]:
     """The method of that name: built in, registered, or offered by an installed package. Imports no `module:Class`."""
     if name not in METHODS:
-        for offer in entry_points(group=ENTRY_POINTS, name=name):
+        for one in entry_points(group=ENTRY_POINTS, name=name):
             try:
-                return register(name, offer.load())
+                return register(name, one.load())
             except (ImportError, AttributeError) as error:
-                raise InputError(
-                    f"method {name!r} is offered by {offer.value}, which does not load: {error}"
-                ) from error
+                raise InputError(f"method {name!r} is offered by {one.value}, which does not load: {error}") from error
         if ":" in name:
             raise InputError(
                 f"method {name!r} is not imported here, since names in files must not run code; mtgcn run and compare "
@@ -160,8 +151,7 @@ def method_from_text(name: str, assignments: Iterable[str] = ()) -> Method:
 
 
 def method_title(name: str) -> str:
-    """A method in one sentence: the first line of its file, followed by that of the class where a file holds several
-    methods."""
+    """The first line of the file of a method, followed by that of its class if the file holds several methods."""
     own = method_class(name)
     module = getattr(sys.modules.get(own.__module__), "__doc__", None)
     file, title = ((text or "").strip().partition("\n")[0] for text in (module, own.__doc__))
@@ -172,9 +162,6 @@ def method_title(name: str) -> str:
 def name_of(method: Method) -> str:
     """The name of a method; the name of its class if it is not registered."""
     return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
-
-
-# --------------------------------------------------------------------------------------------------- users' own methods
 
 
 def as_method_class(own: type) -> type[Method]:

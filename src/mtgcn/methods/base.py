@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.environment import threads_for, usual_torch
+from mtgcn.environment import Device, threads_for, usual_torch
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.linalg.operators import all_finite
@@ -24,12 +24,13 @@ from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt, Settings
 from mtgcn.shapes import Float
 from mtgcn.splits import Split
-from mtgcn.task import Nodes, Prediction, Task, observe
+from mtgcn.task import Nodes, PeerProbabilities, Prediction, Task, observe
 from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
 from mtgcn.training.progress import watching_divergence
 
 CPU = torch.device("cpu")
+Parameters = Mapping[str, np.ndarray]  # what was trained, runs first
 
 
 def _with_usual_torch(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,9 +61,7 @@ class Method(Settings, ABC):
     def fit(self, task: Task) -> Prediction:
         """Predict every node of every run from the labels of the task."""
 
-    def apply(
-        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
-    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+    def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
         """Probabilities of each fitted peer for the nodes of this graph, which may be new.
 
         A peer that cannot be applied to new nodes repeats the weighted mean of the others, so that `combined` gives
@@ -75,7 +74,7 @@ class Method(Settings, ABC):
 
     def apply_to_new(
         self,
-        parameters: Mapping[str, np.ndarray],
+        parameters: Parameters,
         graph: Graph,
         new: Graph,
         to_known: sp.csr_array,
@@ -94,7 +93,7 @@ class Method(Settings, ABC):
         joint = replace(graph, adjacency=edges, features=features, labels=labels, node_ids=np.arange(count))
         return self.apply(parameters, joint, device)[:, :, graph.num_nodes :]
 
-    def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
+    def remember(self, parameters: Parameters, task: Task) -> None:
         """Reuse what an earlier fit with the same settings on the same graph learned without labels."""
 
     @property
@@ -102,15 +101,17 @@ class Method(Settings, ABC):
         """Names of the peers that `apply` cannot use, since they know only the nodes of their graph."""
         return ()
 
+    def explainer(self, parameters: Mapping[str, np.ndarray], graph: Graph) -> Any:
+        """What splits the answers for the nodes of the fitted graph into parts; None where they do not split."""
+        return None
+
     @property
     def answering_peers(self) -> slice:
         """The peers whose mean is the prediction."""
         return slice(None)
 
     def combined(
-        self,
-        peers: Float[np.ndarray, "runs peers nodes classes"],
-        parameters: Mapping[str, np.ndarray] | None = None,
+        self, peers: PeerProbabilities, parameters: Parameters | None = None
     ) -> Float[np.ndarray, "runs nodes classes"]:
         """The prediction from the probabilities of all peers, after `fit` and `apply` alike. Weights of peers are among
         the parameters."""
@@ -125,9 +126,6 @@ class Method(Settings, ABC):
         return 0
 
 
-# ------------------------------------------------------------------------------------------------------------ networks
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetworkMethod(NetworkSettings, Method):
     """A method that trains `network(task)`, a GCN for every run unless it says otherwise."""
@@ -140,9 +138,7 @@ class NetworkMethod(NetworkSettings, Method):
         """The history of training with Adam."""
         return train(network, phases, Adam(self.learning_rate, self.weight_decay), **more)
 
-    def apply(
-        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
-    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+    def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
         if not parameters:
             raise ValueError("there are none")
         runs = len(next(iter(parameters.values())))
@@ -186,8 +182,7 @@ class TrainedOnLabels(NetworkMethod):
 
 
 class BestValidationAccuracy:
-    """Keeps the parameters of the epoch with the best validation accuracy; of equals, the one with the smallest loss
-    there."""
+    """Keeps the parameters of the epoch with the best validation accuracy; of equals, the one with the least loss."""
 
     def __init__(self, network: StackedNetwork, validation: Nodes) -> None:
         self.network, self.validation = network, validation
@@ -218,14 +213,8 @@ def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = 
     return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction, task.communicator)})
 
 
-# ------------------------------------------------------------------------------------------------- fitting in chunks
-
-
-def task_of(
-    method: Method, graph: Graph, splits: Sequence[Split], seed: int, device: torch.device | str = "cpu"
-) -> Task:
-    """What the method may see of these splits. On a graph without features every method that uses features gets the
-    same structural features."""
+def task_of(method: Method, graph: Graph, splits: Sequence[Split], seed: int, device: Device = "cpu") -> Task:
+    """What the method may see of these splits. A graph without features gets structural ones if the method uses any."""
     if graph.features is None and method.uses_features:
         graph = with_structural_features(graph, seed)
     return observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
@@ -295,8 +284,6 @@ def _failure(what: str, method: Method, diverged: Sequence[str]) -> InputError:
     lower = "" if rate is None else f"lower learning_rate ({rate:g}), or "
     return InputError(f"{what}; did its training diverge? {lower}look for huge numbers among features and edge weights")
 
-
-# -------------------------------------------------------------------------------------------------- a graph to try on
 
 # For each of the 34 members, their friends with a larger number.
 _FRIENDS = (

@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import TrainedOnLabels, supervised_step
-from mtgcn.nn.base import FeatureScaling, StackedNetwork, TwoLayerNetwork
+from mtgcn.nn.base import FeatureScaling, NodeValues, StackedNetwork, TwoLayerNetwork
 from mtgcn.nn.layers import DropoutStream, modelwise_product
 from mtgcn.settings import Ge, Le, NonNegativeFloat, PositiveInt, Rate
-from mtgcn.shapes import Float
 from mtgcn.task import Task
 from mtgcn.training.loop import Step
 
@@ -43,7 +42,7 @@ class GCNII(TrainedOnLabels):
 
     hidden_channels: PositiveInt = 64  # of every hidden layer
     input_dropout: Rate = 0.5  # on the features
-    layers: Annotated[int, Ge(1), Le(1000)] = 16  # L
+    layers: Annotated[int, Ge(1), Le(1000)] = 8  # L
     restart: Rate = 0.1  # α: share of the first hidden layer
     identity: NonNegativeFloat = 0.5  # λ: distance of the first layer's weights from the identity
     layer_decay: NonNegativeFloat = 0.01  # γ: weight decay of W
@@ -90,7 +89,7 @@ class GCNIINetwork(TwoLayerNetwork):
     def decayed_parameters(self) -> list[nn.Parameter]:
         return [one for one in super().decayed_parameters() if one is not self.weights]
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         first = (self.input(self.weight0, drops=self.training) + self.bias0).relu()  # nodes, runs, peers, hidden
         masks: list[Tensor | None] = [None] * (len(self.betas) + 1)
         if self._drops:

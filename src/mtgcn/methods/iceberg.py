@@ -25,9 +25,9 @@ from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.operators import DENSE_DISCOUNT, DenseOperator, SparseOperator, on_device
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.base import TrainedOnLabels
-from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, StackedNetwork, TwoLayerNetwork, rows_at
+from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, NodeValues, StackedNetwork, TwoLayerNetwork, rows_at
 from mtgcn.nn.layers import modelwise_product
-from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, Rate
+from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Rate
 from mtgcn.shapes import Bool, Float, Real
 from mtgcn.task import Nodes, Task
 from mtgcn.training.loop import Phase, Step
@@ -43,8 +43,7 @@ class IceBerg(TrainedOnLabels):
 
     Widths and propagation are those of the authors' program for Cora. It has no warm-up, does not scale features, has
     a learning rate of 0.1 to 0.01 for each graph and a weight decay of 0.005, and trains for up to 5000 epochs; on
-    graphs with dense features its settings for Cora do not train. Its loss against noise has the weight 0 and is left
-    out.
+    graphs with dense features its settings for Cora do not train. Its loss against noise, of weight 0, is left out.
 
     >>> from mtgcn.methods import karate_club
     >>> task, accuracy = karate_club()
@@ -57,7 +56,8 @@ class IceBerg(TrainedOnLabels):
     restart: Rate = 0.1  # α: of the propagation
     self_training: NonNegativeFloat = 1.0  # λ: weight of the pseudo labels
     warmup_epochs: NonNegativeInt = 100  # with the labels alone, before `epochs` with pseudo labels
-    weight_decay: NonNegativeFloat = 2e-5  # of Adam: added to the gradient
+    learning_rate: LearningRate = 0.03  # of Adam
+    weight_decay: NonNegativeFloat = 5e-4  # of Adam: added to the gradient
     decay_on: Literal["all", "first-layer"] = "first-layer"  # which parameters the weight decay pulls on
     init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
     feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
@@ -112,9 +112,7 @@ def class_counts(labelled: Nodes, classes: int) -> Real[Tensor, "classes runs"]:
     return (one_hot(labelled.classes, classes) * labelled.present[..., None]).sum(1).T
 
 
-def balanced_log_softmax(
-    logits: Float[Tensor, "nodes classes runs peers"], counts: Real[Tensor, "classes runs"]
-) -> Float[Tensor, "nodes classes runs peers"]:
+def balanced_log_softmax(logits: NodeValues, counts: Real[Tensor, "classes runs"]) -> NodeValues:
     """log softmax(Z + log n); a class without labels takes no part.
 
     >>> balanced_log_softmax(torch.zeros(1, 2, 1, 1), torch.tensor([[3], [1]])).exp().flatten()
@@ -124,8 +122,7 @@ def balanced_log_softmax(
 
 
 class PropagatedMLP(TwoLayerNetwork):
-    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated in every epoch, or X once if products with X̄, a dense table, are
-    cheaper."""
+    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated in every epoch, or X once if products with the dense X̄ are cheaper."""
 
     def __init__(self, task: Task, settings: IceBerg) -> None:
         super().__init__(task, 1, settings)
@@ -140,7 +137,7 @@ class PropagatedMLP(TwoLayerNetwork):
             self.input.chain = (DenseOperator(self._propagated(on_device(table, np.float32, task.device))),)
             self.steps = 0
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         hidden = self._propagated(self.input(self.weight0, drops=self.training)) + self.bias0
         return modelwise_product(self._activated(hidden), self._readout_weight).add_(self.bias1)
 

@@ -18,7 +18,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,12 +30,12 @@ from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import graph_operators
 from mtgcn.linalg.operators import on_host
 from mtgcn.linalg.pagerank import feature_singular_vectors, num_components
-from mtgcn.methods.base import CPU, TrainedOnLabels
+from mtgcn.methods.base import CPU, Parameters, TrainedOnLabels
 from mtgcn.nn.base import FeatureScaling, each_peer
 from mtgcn.nn.networks import RowNetwork
 from mtgcn.settings import NonNegativeFloat, PositiveInt
 from mtgcn.shapes import Float
-from mtgcn.task import Prediction, Task
+from mtgcn.task import PeerProbabilities, Prediction, Task
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -63,9 +62,7 @@ class TruncatedKrylov(TrainedOnLabels):
         shared = {"basis": np.broadcast_to(basis, (task.runs, *basis.shape))}  # without a copy for each run
         return replace(prediction, parameters={**(prediction.parameters or {}), **shared})
 
-    def apply(
-        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
-    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+    def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
         basis = torch.from_numpy(np.array(parameters["basis"][0])).to(device)
         if graph.num_features != len(basis):
             raise InputError(

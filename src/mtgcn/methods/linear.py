@@ -27,7 +27,6 @@ labels, `rounds` times:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -40,14 +39,14 @@ from mtgcn.linalg.node_keys import node_keys
 from mtgcn.linalg.operators import on_host
 from mtgcn.linalg.pagerank import num_components
 from mtgcn.linalg.softmax_regression import are_many, probabilities_of
-from mtgcn.methods.base import CPU, Method
+from mtgcn.methods.base import CPU, Method, Parameters
 from mtgcn.methods.mt_plus.cross_validation import fit_peers
 from mtgcn.methods.mt_plus.settings import MTPlusSettings, ViewSettings
 from mtgcn.methods.mt_plus.teaching import Teaching
 from mtgcn.methods.mt_plus.views import FAR, FEATURES, NEAR, Inputs, NodeViews, views_elsewhere, views_of
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Float
-from mtgcn.task import Prediction, Task
+from mtgcn.task import PeerProbabilities, Prediction, Task
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -97,9 +96,7 @@ class LinearOnView(Method):
         # The basis of the rows is shared, and only a single run is applied elsewhere.
         return Prediction(on_host(probabilities.contiguous()), parameters=parameters if len(weight) == 1 else None)
 
-    def apply(
-        self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
-    ) -> Float[np.ndarray, "runs peers nodes classes"]:
+    def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
         [(_, rows)] = views_elsewhere(parameters, self.peer, graph, device, [self.view])
         fitted = (torch.from_numpy(np.array(parameters[name])).to(device) for name in ("weight", "temperature"))
         return on_host(probabilities_of(rows, *fitted)[:, None].contiguous())
@@ -153,9 +150,6 @@ class PageRankFeatures(LinearOnView):
     @property
     def peer(self) -> MTPlusSettings:
         return replace(super().peer, far_steps=self.steps, far_restart=self.restart)
-
-
-# --------------------------------------------------------------------------------------------------------- self-trained
 
 
 @dataclass(frozen=True, kw_only=True)

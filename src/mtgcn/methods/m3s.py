@@ -39,14 +39,11 @@ from mtgcn.training.pseudo_labels import labelled_mask, one_hot_classes
 
 # K by dataset: (largest share of labelled nodes, stages), the paper's as far as known. Its label rates on Cora are 0.5,
 # 1, 2, 3 and 4 %; the bounds lie between them.
-PAPER_STAGES = {
-    "cora": ((0.0075, 5), (0.015, 4), (1.0, 2)),
-    "citeseer": ((1.0, 3),),
-    "pubmed": ((1.0, 4),),
-}
+PAPER_STAGES = {"cora": ((0.0075, 5), (0.015, 4), (1.0, 2)), "citeseer": ((1.0, 3),), "pubmed": ((1.0, 4),)}
 USUAL_STAGES = 3
 POINTS_AT_ONCE = 1024  # in one block of distances
 MAX_ROUNDS = 20  # of k-means
+Points = Float[Tensor, "runs nodes width"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +88,8 @@ class M3S(MultiStage):
         return super().propose(network, task, per_class) & confirmed
 
 
-def classes_by_cluster(
-    points: Float[Tensor, "runs nodes width"], clusters: int, task: Task
-) -> Int[Tensor, "runs nodes"]:
-    """The class of every node's cluster: the one whose labelled nodes' mean is nearest to the mean of the cluster's
-    other nodes."""
+def classes_by_cluster(points: Points, clusters: int, task: Task) -> Int[Tensor, "runs nodes"]:
+    """The class of every node's cluster: that whose labelled nodes have the mean nearest to that of its other nodes."""
     cluster = k_means(points, clusters)
     centres, _ = cluster_means(points, cluster, clusters, counted=~labelled_mask(task).T)
     labelled = task.labelled
@@ -106,7 +100,7 @@ def classes_by_cluster(
     return distances.argmin(2).gather(1, cluster)
 
 
-def k_means(points: Float[Tensor, "runs nodes width"], clusters: int) -> Int[Tensor, "runs nodes"]:
+def k_means(points: Points, clusters: int) -> Int[Tensor, "runs nodes"]:
     """The cluster of every point; each run has points of its own."""
     centres = farthest_first(points, min(clusters, points.shape[1]))
     cluster = nearest(points, centres)
@@ -119,7 +113,7 @@ def k_means(points: Float[Tensor, "runs nodes width"], clusters: int) -> Int[Ten
     return cluster
 
 
-def farthest_first(points: Float[Tensor, "runs nodes width"], count: int) -> Float[Tensor, "runs count width"]:
+def farthest_first(points: Points, count: int) -> Float[Tensor, "runs count width"]:
     """Initial centres: the point farthest from the mean, then repeatedly the point farthest from all chosen ones."""
     each_run = torch.arange(len(points), device=points.device)
     distance = squared_distances(points, points.mean(1, keepdim=True)).squeeze(2)
@@ -131,19 +125,14 @@ def farthest_first(points: Float[Tensor, "runs nodes width"], count: int) -> Flo
     return torch.stack(chosen, 1)
 
 
-def nearest(
-    points: Float[Tensor, "runs nodes width"], centres: Float[Tensor, "runs centres width"]
-) -> Int[Tensor, "runs nodes"]:
+def nearest(points: Points, centres: Float[Tensor, "runs centres width"]) -> Int[Tensor, "runs nodes"]:
     """The nearest centre of every point; of equal distances the first."""
     parts = [squared_distances(some, centres).argmin(2) for some in points.split(POINTS_AT_ONCE, 1)]
     return torch.cat(parts, 1)
 
 
 def cluster_means(
-    points: Float[Tensor, "runs nodes width"],
-    cluster: Int[Tensor, "runs nodes"],
-    clusters: int,
-    counted: Bool[Tensor, "runs nodes"] | None = None,
+    points: Points, cluster: Int[Tensor, "runs nodes"], clusters: int, counted: Bool[Tensor, "runs nodes"] | None = None
 ) -> tuple[Float[Tensor, "runs clusters width"], Int[Tensor, "runs clusters"]]:
     """The mean of each cluster, or of its `counted` points, and their number; 0 for an empty cluster."""
     sums = points.new_zeros(len(points), clusters, points.shape[2])
@@ -161,7 +150,7 @@ def cluster_means(
 
 
 def squared_distances(
-    points: Float[Tensor, "runs nodes width"], centres: Float[Tensor, "runs centres width"]
+    points: Points, centres: Float[Tensor, "runs centres width"]
 ) -> Float[Tensor, "runs nodes centres"]:
     """From every point to every centre of its run."""
     lengths = points.square().sum(2)[..., None] + centres.square().sum(2)[:, None]

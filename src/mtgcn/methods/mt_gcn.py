@@ -31,7 +31,7 @@ from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
 from mtgcn.methods.base import NetworkMethod, supervised_step
 from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
-from mtgcn.nn.base import CLASSES, NODES, PEERS, StackedNetwork, each_peer, mean_of_peers, rows_at
+from mtgcn.nn.base import CLASSES, NODES, PEERS, NodeValues, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Nodes, Prediction, Task
@@ -81,10 +81,8 @@ class MTGCN(NetworkMethod):
         """Algorithm 2."""
         network = self.network(task)  # line 3: Â, and Θ0 and Θ1 of every peer
 
-        def answer(
-            probabilities: Float[Tensor, "nodes classes runs peers"],
-        ) -> Float[Tensor, "nodes classes runs some"]:
-            return probabilities[..., self.answering_peers]
+        def answer(values: NodeValues) -> Float[Tensor, "nodes classes runs some"]:
+            return values[..., self.answering_peers]
 
         recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, answer)
         teaching = Teaching(self, network, task, recorder)
@@ -167,11 +165,7 @@ class Teaching:
 
 
 def peer_losses(
-    logits: Float[Tensor, "nodes classes runs peers"],
-    labelled: Nodes,
-    chosen: PseudoLabels,
-    settings: MTGCN,
-    communicator: Communicator = ONE_PROCESS,
+    logits: NodeValues, labelled: Nodes, chosen: PseudoLabels, settings: MTGCN, communicator: Communicator = ONE_PROCESS
 ) -> tuple[dict[str, Float[Tensor, "runs peers"]], PseudoLabels]:
     """Lines 12 to 14: the losses of every peer, whose sum is L_o, and the pseudo labels that each peer learns."""
     at_labelled = rows_at(logits, labelled.index).log_softmax(CLASSES)

@@ -150,8 +150,7 @@ def label_contexts(task: Task, batches: int, pairs_per_label: int) -> Iterator[t
 def same_class_pairs(
     classes: Int[np.ndarray, "width"], pairs: int, random: np.random.Generator, num_classes: int
 ) -> Float[np.ndarray, "width width"]:
-    """How often each place in a list of classes was drawn with each of the same class, perhaps itself. Places of class
-    `num_classes` are padding."""
+    """How often each place in a list of classes was drawn with each of the same class; `num_classes` is padding."""
     width = len(classes)
     by_class = np.argsort(classes, kind="stable")
     start = np.searchsorted(classes[by_class], np.arange(num_classes + 1))

@@ -35,15 +35,8 @@ from mtgcn.nn.base import CLASSES, StackedNetwork
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
 from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
+from mtgcn.training import pseudo_labels
 from mtgcn.training.loop import Phase, PseudoLabelRecord, Step
-from mtgcn.training.pseudo_labels import (
-    default_per_class,
-    joined,
-    labelled_mask,
-    most_confident_per_class,
-    top_nodes_per_class,
-    unambiguous,
-)
 
 Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
 
@@ -59,10 +52,10 @@ class CoTraining(NetworkMethod):
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
-        marks = most_absorbing(task, self.per_class or default_per_class(task.graph), self.alpha)
+        marks = most_absorbing(task, self.per_class or pseudo_labels.default_per_class(task.graph), self.alpha)
         if self.contested == "neither":
-            marks = unambiguous(marks)
-        grown = replace(task, labelled=joined(task.labelled, marks))
+            marks = pseudo_labels.unambiguous(marks)
+        grown = replace(task, labelled=pseudo_labels.joined(task.labelled, marks))
         history = self.train(network, [Phase(self.epochs, lambda: supervised_step(network, grown))])
         record = PseudoLabelRecord(task)
         record.add(marks.any(CLASSES), epoch=1)
@@ -73,7 +66,7 @@ def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "no
     """C_k for every class."""
     absorbed = absorbing_walk(task.graph, alpha).by_class(task.labelled, task.num_classes, np.add)
     score = torch.from_numpy(absorbed).permute(2, 1, 0).to(task.device)
-    return top_nodes_per_class(score, per_class, labelled_mask(task))
+    return pseudo_labels.top_nodes_per_class(score, per_class, pseudo_labels.labelled_mask(task))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +82,9 @@ class SelfTraining(NetworkMethod):
 
     def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         """Pseudo labels, about `per_class` of each class, beside all labels so far, which are those of `task`."""
-        return most_confident_per_class(network.logits_without_dropout(), per_class, labelled_mask(task))
+        return pseudo_labels.most_confident_per_class(
+            network.logits_without_dropout(), per_class, pseudo_labels.labelled_mask(task)
+        )
 
     def growths(self, task: Task) -> int:
         """How often the label set grows; t is divided among the growths."""
@@ -101,7 +96,7 @@ class SelfTraining(NetworkMethod):
 
     def fit(self, task: Task) -> Prediction:
         growths = self.growths(task)
-        per_class = math.ceil((self.per_class or default_per_class(task.graph)) / growths)
+        per_class = math.ceil((self.per_class or pseudo_labels.default_per_class(task.graph)) / growths)
         network, current, record = self.network(task), task, PseudoLabelRecord(task)
 
         def step() -> Step:
@@ -111,7 +106,7 @@ class SelfTraining(NetworkMethod):
             nonlocal current
             marks = self.propose(network, current, per_class)
             record.add(marks.any(CLASSES), epoch=growth * self.epochs + 1)
-            current = replace(current, labelled=joined(current.labelled, marks))
+            current = replace(current, labelled=pseudo_labels.joined(current.labelled, marks))
 
         # Stages with the same network share Adam's moments.
         histories, phases = [], [Phase(self.epochs, step)]
@@ -137,7 +132,7 @@ class Union(SelfTraining):
 
     def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
-        return marks if self.contested == "both" else unambiguous(marks)
+        return marks if self.contested == "both" else pseudo_labels.unambiguous(marks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """SemiEmb (Weston, Ratle, Mobahi and Collobert, 2008 and 2012): a network with an embedding loss over edges.
 
-A network on node features learns the labels; the embedding loss pulls neighbours together and pushes random pairs apart
-up to a margin.
+A network on node features learns the labels; the embedding loss pulls neighbours together and random pairs apart.
 
     loss = Σ_labelled ℓ(f_i, y_i) + λ Σ_ij ℓ'(f_i, f_j),
     ℓ'(f_i, f_j) = |f_i - f_j|² for neighbours,  max(0, m - |f_i - f_j|)² for others,
@@ -22,7 +21,7 @@ from torch import Tensor
 from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import NetworkMethod, network_prediction
-from mtgcn.nn.base import CLASSES, NODES, rows_at
+from mtgcn.nn.base import CLASSES, NODES, NodeValues, rows_at
 from mtgcn.nn.networks import Chebyshev
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
@@ -83,7 +82,7 @@ class Edges:
         self.total_weight = float(degrees.sum()) or 1.0  # every edge counted from both ends
         self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - adjacency), device, symmetric=True)
 
-    def mean_square(self, embedding: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "runs peers"]:
+    def mean_square(self, embedding: NodeValues) -> Float[Tensor, "runs peers"]:
         """The mean of |f_i - f_j|² over edges: Σ_ij w_ij |f_i - f_j|² is 2 tr(fᵀ (D - A) f)."""
         return 2 / self.total_weight * (embedding * self.laplacian(embedding)).sum((NODES, CLASSES))
 
@@ -112,9 +111,7 @@ class Strangers:
         return self.order.gather(0, (self.place + steps) % len(self.order))
 
 
-def repulsion(
-    embedding: Float[Tensor, "nodes classes runs peers"], partners: Int[Tensor, "nodes runs"], margin: float
-) -> Float[Tensor, "runs peers"]:
+def repulsion(embedding: NodeValues, partners: Int[Tensor, "nodes runs"], margin: float) -> Float[Tensor, "runs peers"]:
     """The mean over nodes of max(0, margin - |f_i - f_partner|)²."""
     theirs = embedding.gather(NODES, partners[:, None, :, None].expand_as(embedding))
     distance = (embedding - theirs).square().sum(CLASSES).clamp(min=SMALLEST_SQUARE).sqrt()

@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.linalg.normalisation import relative_adjacency, scaled_features
-from mtgcn.nn.base import NetworkSettings, StackedNetwork, TwoLayerNetwork
+from mtgcn.nn.base import NetworkSettings, NodeValues, StackedNetwork, TwoLayerNetwork
 from mtgcn.nn.networks import APPNP, GAT, GCN, Chebyshev
 from mtgcn.shapes import Float
 from mtgcn.task import Task
@@ -113,7 +113,7 @@ class ModuleNetwork(StackedNetwork):
         numbers = sum(values.numel() * values.element_size() for _, values in _numbers(module))
         return 4 * numbers + sum(kept.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and the losses'
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         [module] = self._template
         module.train(self.training)
         found = []

@@ -24,26 +24,23 @@ if TYPE_CHECKING:
 
 
 NODES, CLASSES, RUNS, PEERS = range(4)
+NodeValues = Float[Tensor, "nodes classes runs peers"]  # of every model at every node
 
 
-def rows_at(
-    values: Float[Tensor, "nodes classes runs peers"], index: Int[Tensor, "runs some"]
-) -> Float[Tensor, "some classes runs peers"]:
+def rows_at(values: NodeValues, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
     """The values at some nodes of each run; a negative index gives node 0."""
     _, classes, _, peers = values.shape
     return values.gather(NODES, index.clamp(min=0).T[:, None, :, None].expand(-1, classes, -1, peers))
 
 
-def mean_of_peers(probabilities: Float[Tensor, "nodes classes runs peers"]) -> Float[np.ndarray, "runs nodes classes"]:
+def mean_of_peers(probabilities: NodeValues) -> Float[np.ndarray, "runs nodes classes"]:
     """The mean over peers, with the axes of a prediction."""
     return probabilities.mean(PEERS).permute(2, 0, 1).contiguous().cpu().numpy()
 
 
-def each_peer(
-    probabilities: Float[Tensor, "nodes classes runs peers"],
-) -> Float[np.ndarray, "runs peers nodes classes"]:
-    """The probabilities of every peer, with the axes of a prediction."""
-    return probabilities.permute(2, 3, 0, 1).contiguous().cpu().numpy()
+def each_peer(values: NodeValues) -> Float[np.ndarray, "runs peers nodes classes"]:
+    """The values of every peer, with the axes of a prediction."""
+    return values.permute(2, 3, 0, 1).contiguous().cpu().numpy()
 
 
 FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is divided by
@@ -119,14 +116,12 @@ class StackedParameters(nn.Module):
         return {name: getattr(self, name).detach().clone() for name in self._run_axis}
 
     @torch.no_grad()
-    def copy_runs(
-        self, source: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs *peers"]
-    ) -> None:
-        """target := source for the marked runs, or the marked peers of runs."""
+    def copy_runs(self, given: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs *peers"]) -> None:
+        """target := given for the marked runs, or the marked peers of runs."""
         for name, axis in self._run_axis.items():
-            shape = [1] * source[name].ndim
+            shape = [1] * given[name].ndim
             shape[axis : axis + runs.ndim] = runs.shape  # in every parameter, peers follow runs
-            target[name].copy_(torch.where(runs.view(shape), source[name], target[name]))
+            target[name].copy_(torch.where(runs.view(shape), given[name], target[name]))
 
 
 class StackedNetwork(StackedParameters, ABC):
@@ -137,7 +132,7 @@ class StackedNetwork(StackedParameters, ABC):
         self.task = task
 
     @abstractmethod
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         """Logits of every model at every node; with dropout in training mode."""
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
@@ -145,14 +140,14 @@ class StackedNetwork(StackedParameters, ABC):
         return rows_at(self.logits(), index)
 
     @torch.no_grad()
-    def logits_without_dropout(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits_without_dropout(self) -> NodeValues:
         was_training = self.training
         self.eval()
         logits = self.logits()
         self.train(was_training)
         return logits
 
-    def probabilities(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def probabilities(self) -> NodeValues:
         """The probability of every class, without dropout."""
         return self.logits_without_dropout().softmax(CLASSES)
 

@@ -35,8 +35,7 @@ TEMPORARY_TABLES = 7  # temporary tables of propagated features
 
 @dataclass(frozen=True)
 class Propagation:
-    """The input of an encoder: features scaled by their `"sum"` or `"length"` and propagated by `steps` steps of
-    personalised PageRank."""
+    """The input of an encoder: scaled features (`"sum"`, `"length"`) after `steps` steps of personalised PageRank."""
 
     feature_scaling: str
     steps: int

@@ -169,8 +169,7 @@ def modelwise_product(
 
 
 class _BatchedProduct(torch.autograd.Function):
-    """One batched product over models. The gradient of the weights is summed over slices of the nodes, to use the whole
-    GPU."""
+    """One batched product over models. The gradient of the weights is summed over slices of nodes, to fill the GPU."""
 
     SLICES = 32
 

@@ -11,16 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
-from mtgcn.linalg.normalisation import (
-    ComputationBlock,
-    computation_block,
-    graph_operators,
-    normalized_adjacency,
-    scaled_laplacian,
-)
+from mtgcn.linalg import normalisation
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.nn.base import CLASSES, NetworkSettings, TwoLayerNetwork
+from mtgcn.nn.base import CLASSES, NetworkSettings, NodeValues, TwoLayerNetwork
 from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, modelwise_product
 from mtgcn.shapes import Float, Int
 
@@ -34,7 +28,7 @@ class GCN(TwoLayerNetwork):
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        self.operators = graph_operators(task.graph, settings.feature_scaling, task.device)
+        self.operators = normalisation.graph_operators(task.graph, settings.feature_scaling, task.device)
         self.adjacency = self.operators.adjacency
         self.input = InputProduct(
             self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
@@ -43,9 +37,9 @@ class GCN(TwoLayerNetwork):
         # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
         self._propagate_hidden = settings.hidden_channels < task.num_classes
         # By the id of the index tensor, which is stored so that the id stays in use.
-        self._blocks: dict[int, tuple[Tensor, ComputationBlock | None]] = {}
+        self._blocks: dict[int, tuple[Tensor, normalisation.ComputationBlock | None]] = {}
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
         if self._propagate_hidden:
             return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
@@ -66,12 +60,12 @@ class GCN(TwoLayerNetwork):
         propagated = block.readout(hidden).view(-1, self.task.runs, self.peers, self.settings.hidden_channels)
         return torch.einsum("srph,rphc->scrp", propagated, self._readout_weight) + self.bias1
 
-    def _block(self, index: Int[Tensor, "runs some"]) -> ComputationBlock | None:
+    def _block(self, index: Int[Tensor, "runs some"]) -> normalisation.ComputationBlock | None:
         """The computation block of these nodes; None if the whole graph is cheaper."""
         if self.settings.input_dropout or not self.task.communicator.has_whole_graph:
             return None
         if id(index) not in self._blocks:
-            block = computation_block(self.adjacency.matrix, self.operators.smoothed, index)
+            block = normalisation.computation_block(self.adjacency.matrix, self.operators.smoothed, index)
             # A block belongs to one run; a product with the whole graph serves all runs.
             whole = (self.input.cost + self.adjacency.nnz) * self.task.runs
             worth_it = block.features.nnz + block.readout.nnz < whole
@@ -92,7 +86,9 @@ class Chebyshev(TwoLayerNetwork):
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, degree: int = 2) -> None:
         super().__init__(task, peers, settings)
         self.input = self._feature_product()
-        self.laplacian = SparseOperator(scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
+        self.laplacian = (
+            SparseOperator(normalisation.scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
+        )
         self.terms = degree + 1
         # The weights of each k are initialised as a separate layer.
         self._add_layers(
@@ -105,7 +101,7 @@ class Chebyshev(TwoLayerNetwork):
     def bytes_per_model(cls, task: Task, hidden_channels: int, degree: int = 2) -> int:
         return (degree + 1) * super().bytes_per_model(task, hidden_channels)
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         products = self.input(self.weight0, drops=self.training)  # nodes, runs, peers, terms · hidden
         hidden = self._activated(self._filtered(products, axis=-1) + self.bias0)
         products = modelwise_product(hidden, self._readout_weight)  # nodes, terms · classes, runs, peers
@@ -133,8 +129,7 @@ def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: Spar
 
 
 class APPNP(TwoLayerNetwork):
-    """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger, Bojchevski and Günnemann, 2019), for all
-    runs and peers at once.
+    """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger et al., 2019), for all runs and peers.
 
     The receptive field is `STEPS` hops, so every epoch computes the whole graph.
     """
@@ -146,10 +141,10 @@ class APPNP(TwoLayerNetwork):
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
         self.input = self._feature_product()
-        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
+        self.adjacency = SparseOperator(normalisation.normalized_adjacency(task.graph), task.device, symmetric=True)
         self._add_layers(self._initial)
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
         alone = modelwise_product(hidden, self._readout_weight).add_(self.bias1)
         return personalized_page_rank(alone, self.adjacency, self.STEPS, self.RESTART)
@@ -167,7 +162,7 @@ class RowNetwork(TwoLayerNetwork):
     def new_epoch(self) -> None:
         self.dropout.advance()
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         product = self.rows @ self.weight0.flatten(1)
         hidden = self._activated(product.view(-1, *self.weight0.shape[1:]).add_(self.bias0))
         return modelwise_product(hidden, self._readout_weight).add_(self.bias1)
@@ -240,7 +235,7 @@ class GAT(TwoLayerNetwork):
         for stream in self.edge_dropout:
             stream.advance()
 
-    def logits(self) -> Float[Tensor, "nodes classes runs peers"]:
+    def logits(self) -> NodeValues:
         projected = self.input(self.weight0, drops=self.training).unflatten(-1, (HEADS, -1))
         projected = projected.permute(0, 4, 1, 2, 3).contiguous()  # nodes, channels, runs, peers, heads
         attended = self._attended(projected, self.attention0, self.edge_dropout[0])
@@ -275,7 +270,7 @@ class _Edges:
     """Every edge in both directions and all self-loops, ordered by target."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
-        pattern = normalized_adjacency(graph)
+        pattern = normalisation.normalized_adjacency(graph)
         self.nodes = graph.num_nodes
         count, target = pattern.nnz, np.repeat(np.arange(self.nodes), np.diff(pattern.indptr))
         self.all = torch.arange(count, device=device)

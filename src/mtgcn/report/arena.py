@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mtgcn.experiments.arena import GRAPHS, LABELS, RUNS, Arena, Cell, default_methods, groups_of, mean_of
+from mtgcn.experiments.arena import GRAPHS, LABELS, RUNS, Arena, Cell, default_methods, mean_of, values_of
 from mtgcn.experiments.protocol import FINAL_SEEDS, labels_title
+from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, groups_of
 from mtgcn.experiments.statistics import Margin, RankComparison, summarise_share
 from mtgcn.report import tables as writers
 from mtgcn.report.charts import Chart, label_rate_chart, rank_chart
@@ -21,7 +22,7 @@ from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, number, perc
 from mtgcn.storage.files import write_file
 
 PAGE = "arena.html"
-MEASURES = ("accuracy", "balanced accuracy", "macro F1", "ROC AUC", "calibration error")
+MEASURES = {**SCORE_TITLES, "calibration-error": "calibration error"}
 CURVES = 8  # methods in a chart over label rates
 HEAT_LEVELS = 10
 EMPTY = Entry("–")
@@ -55,6 +56,7 @@ def arena_page(arena: Arena) -> str:
         runs=sorted({row.runs for row in firsts}),
         devices=list(dict.fromkeys(row.device for row in firsts)),
         command=command(arena),
+        score=SCORE_TITLES[arena.score],
         findings=findings(arena, rankings),
         ranking=ranking,
         unranked=[one for one in arena.methods if ranking and one not in ranking.methods],
@@ -82,6 +84,7 @@ def command(arena: Arena) -> str:
     options += ["--runs", str(runs)] if runs != RUNS else []
     options += ["--final"] if seed in FINAL_SEEDS else []
     options += ["--seed", str(seed)] if seed not in (0, FINAL_SEEDS[0]) else []
+    options += ["--score", arena.score] if arena.score != SCORES[0] else []
     return shlex.join(["mtgcn", "arena", *options, "--out", "DIR"])
 
 
@@ -134,7 +137,7 @@ def _margin(margins: Mapping[Cell, Margin], cell: Cell) -> Entry:
     return Entry(percent(difference.mean, SIGNED), note=note, bold=low > 0 or high < 0)
 
 
-def _mean_over(arena: Arena, cells: Iterable[Cell], method: str, measure: str = "accuracy") -> float | None:
+def _mean_over(arena: Arena, cells: Iterable[Cell], method: str, measure: str) -> float | None:
     """The mean over cells; None if the method has no value in some of them."""
     values = [mean_of(arena.cells[cell].get(method, ()), measure) for cell in cells]
     known = [value for value in values if value is not None]
@@ -142,10 +145,10 @@ def _mean_over(arena: Arena, cells: Iterable[Cell], method: str, measure: str = 
 
 
 def _heat_table(arena: Arena, labels: int | None) -> Table:
-    """Mean accuracies, coloured by the distance from the best of a graph."""
+    """Mean scores, coloured by the distance from the best of a graph."""
     shown = [cell for cell in arena.cells if labels in (None, cell[1])]
     columns = [[cell for cell in shown if cell[0] == graph] for graph in arena.graphs]
-    means = [[_mean_over(arena, cells, method) for cells in columns] for method in arena.methods]
+    means = [[_mean_over(arena, cells, method, arena.score) for cells in columns] for method in arena.methods]
     best = [max((value for value in column if value is not None), default=0.0) for column in zip(*means, strict=True)]
     rows = []
     for method, values in zip(arena.methods, means, strict=True):
@@ -162,35 +165,37 @@ def _heat_table(arena: Arena, labels: int | None) -> Table:
 
 
 def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Chart]]:
-    """Accuracy over label rates of the leading methods, graph by graph."""
+    """The score over label rates of the leading methods, graph by graph."""
     charts = []
     for graph in arena.graphs:
         samples = {}
         for method in arena.methods[:CURVES]:
-            found = {labels: arena.cells[graph, labels].get(method) for labels in arena.labels}
+            found = {labels: arena.cells[graph, labels].get(method, ()) for labels in arena.labels}
             samples[method] = {
-                labels: summarise_share([row.accuracy for row in rows], groups_of(rows))
+                labels: summarise_share(values_of(rows, arena.score), groups_of(rows))
                 for labels, rows in found.items()
-                if rows
+                if mean_of(rows, arena.score) is not None
             }
         shown = {method: of_method for method, of_method in samples.items() if of_method}
-        charts.append((graph, label_rate_chart(shown, f"Accuracy on {graph} over labels per class", styles)))
+        title = f"{SCORE_TITLES[arena.score]} on {graph} over labels per class"
+        if shown:
+            charts.append((graph, label_rate_chart(shown, title[0].upper() + title[1:], styles)))
     return charts
 
 
 def _measure_table(arena: Arena, methods: Sequence[str]) -> Table:
-    """Means over the ranked cells; ROC AUC over those of graphs with two classes."""
+    """Means over the ranked cells; ROC AUC and average precision over those of graphs with two classes."""
     cells = arena.ranked_cells()
     binary = [cell for cell in cells if any(rows[0].roc_auc is not None for rows in arena.cells[cell].values())]
     rows = []
     for method in methods:
-        fields = [name.lower().replace(" ", "_") for name in MEASURES]
-        values = [_mean_over(arena, binary if name == "roc_auc" else cells, method, name) for name in fields]
+        values = [_mean_over(arena, binary if name in SCORES[3:] else cells, method, name) for name in MEASURES]
         seconds = _mean_over(arena, cells, method, "seconds")
         entries = [EMPTY if value is None else Entry(percent(value)) for value in values]
         entries.insert(1, EMPTY if seconds is None else Entry(writers.seconds(seconds)))
         rows.append(Row(method, entries, style="reference" if method == arena.reference else ""))
-    return Table(["method", MEASURES[0], "seconds per run", *MEASURES[1:]], rows)
+    accuracy, *others = MEASURES.values()
+    return Table(["method", accuracy, "seconds per run", *others], rows)
 
 
 def _empty_cells(arena: Arena) -> list[str]:

@@ -2,9 +2,8 @@
 
 Coordinates are those of the chart: x to the right, y downwards. Colours are names of `pages.py`, which pages define as
 CSS variables, so charts follow light and dark mode. A method has the same colour, marker and dashes in every chart, and
-its name is beside its line, so that no chart depends on colour alone. Matplotlib's SVG of the same charts is four times
-as large (40 kB for a label-rate chart, 2 MB for a map of 20 000 nodes), and its dots cannot keep their size when the
-map zooms.
+its name is beside its line, so that no chart depends on colour alone. Matplotlib's SVG of a label-rate chart is four
+times as large (40 kB).
 """
 
 from __future__ import annotations
@@ -23,15 +22,13 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
-from mtgcn.report.pages import DASHES, PAPER_STYLES, SERIES_COLOURS, Styles
+from mtgcn.report.pages import DASHES, DISC, PAPER_STYLES, SERIES_COLOURS, Styles
 from mtgcn.report.tables import SIGNED, percent
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RING_WIDTH = 2.0  # of ringed dots
-HOLE = 0.55  # of the size of a hollow dot
 LINE_GAP = 16.0  # between the names at the ends of lines
 MAX_BANDS = 3  # more intervals in one chart hide each other
 MAX_RANKS = 20  # numbers on the axis of ranks
@@ -86,53 +83,15 @@ def rectangle(x: float, y: float, width: float, height: float, colour: str, hint
     return polygon(corners, colour, hint=hint)
 
 
-def dots(
-    places: ArrayLike,
-    colour: str,
-    size: float,
-    look: Literal["filled", "hollow", "ringed"] = "filled",
-    opacity: float = 1.0,
-    hint: str = "",
-) -> str:
-    """Discs of diameter `size`: filled, hollow, or filled with a ring around.
-
-    Discs are zero-length strokes with round caps, a tenth of the text of circles. Their size is multiplied by --zoom,
-    so that zooming into the map separates dots instead of enlarging them; --zoom is 1 unless the page sets it.
-    """
-    points = np.asarray(places, dtype=float)
-    if not len(points):
-        return ""
-    path = "".join(f"M{x:.1f},{y:.1f}h0" for x, y in points)
-    layers = {
-        "filled": [(colour, size)],
-        "hollow": [(colour, size), ("paper", HOLE * size)],
-        "ringed": [("ink", size + 2 * RING_WIDTH), (colour, size)],
-    }[look]
-    strokes = "".join(
-        f'<path stroke="var(--{layer})" style="stroke-width:calc({width:.2f}px*var(--zoom,1))" d="{path}"/>'
-        for layer, width in layers
-    )
-    return f'<g class="dots {colour}" stroke-linecap="round" opacity="{opacity:g}">{_tooltip(hint)}{strokes}</g>'
-
-
 def text(
     x: float,
     y: float,
     content: str,
     anchor: Literal["start", "middle", "end"] = "start",
-    *,
-    size: float | None = None,
-    shift: tuple[float, float] | None = None,
     bold: bool = False,
-    halo: bool = False,
 ) -> str:
-    """A line of text. `shift` moves it by multiples of its size; a halo separates it from dots below. Text with a size
-    of its own, as on the map, scales with --zoom and with --reading, so that it is legible on small screens."""
-    classes = " ".join(name for name, wanted in (("strong", bold), ("halo", halo)) if wanted)
     attributes = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    attributes += f' class="{classes}"' if classes else ""
-    attributes += f' style="font-size:calc({size:g}px*var(--zoom,1)*var(--reading,1))"' if size else ""
-    attributes += f' dx="{shift[0]:g}em" dy="{shift[1]:g}em"' if shift else ""
+    attributes += ' class="strong"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(content)}</text>'
 
 
@@ -367,8 +326,9 @@ def difference_chart(
                 mean, (low, high) = test.difference.mean, test.difference.ci95
                 hint = f"{styles.name(name)}, {heading}: {percent(mean, SIGNED)}"
                 marks.append(line([(x(100 * low), y), (x(100 * high), y)], "c0", 1.3))
-                filled = test.is_significant
-                marks.append(dots([(x(100 * mean), y)], "c0", 8, "filled" if filled else "hollow", hint=hint))
+                marks.append(
+                    polygon(DISC + np.array([x(100 * mean), y]), "c0", hollow=not test.is_significant, hint=hint)
+                )
     return Chart(title, width, base + 40, marks)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtgcn.experiments.compare import Comparison
 from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
-from mtgcn.experiments.scoring import CellSummary
+from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, CellSummary
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.report import tables as writers
 from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, new_figure, plain_label
@@ -64,40 +64,39 @@ def graph_title(comparison: Comparison) -> str:
 
 def cell_table(cell: CellSummary) -> Table:
     """One cell, one row per measure."""
-    measures = {
-        "accuracy %": cell.accuracy,
-        "macro F1 %": cell.macro_f1,
-        "calibration error %": cell.calibration_error,
-    }
+    measures = {SCORE_TITLES[score]: getattr(cell, score.replace("-", "_")) for score in SCORES}
     rows = [
-        (name, percent(sample.mean), percent(sample.std), writers.interval(sample)) for name, sample in measures.items()
+        (f"{name} %", percent(sample.mean), percent(sample.std), writers.interval(sample))
+        for name, sample in (measures | {"calibration error": cell.calibration_error}).items()
+        if sample is not None
     ]
     title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
     return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
 
 
-# Headings of the columns of each format.
+# Headings of the columns of each format: the score that is compared, and beside it macro F1 or accuracy.
 HEADINGS = {
     TEXT: {
-        "accuracy": "mean",
-        "accuracy interval": "95 % interval",
+        "score": "mean",
+        "score interval": "95 % interval",
         "difference": "minus {reference}",
         "difference interval": "95 % interval",
         "p": "p (Holm)",
-        "macro F1": "macro F1",
+        "other": "{other}",
         "seconds": "seconds",
     },
-    LATEX: {"accuracy": "accuracy", "difference": "minus {reference}", "p": "p", "macro F1": "macro F1"},
+    LATEX: {"score": "{score}", "difference": "minus {reference}", "p": "p", "other": "{other}"},
 }
 HEADINGS[PAGE] = HEADINGS[LATEX] | {"calibration error": "calibration error", "seconds per run": "seconds per run"}
 
 
 def _entries(comparison: Comparison, cell: CellSummary) -> dict[str, Entry]:
     """The entries of a method, by column."""
+    score = cell.by(comparison.score)
     entries = {
-        "accuracy": Entry.mean(cell.accuracy, bold=comparison.is_best(cell.method)),
-        "accuracy interval": Entry(writers.interval(cell.accuracy)),
-        "macro F1": Entry.mean(cell.macro_f1),
+        "score": Entry.mean(score, bold=comparison.is_best(cell.method)),
+        "score interval": Entry(writers.interval(score)),
+        "other": Entry.mean(cell.by(_other_score(comparison))),
         "calibration error": Entry.mean(cell.calibration_error),
         "seconds": Entry(f"{cell.seconds:.1f}"),
         "seconds per run": Entry(writers.seconds(cell.seconds / cell.runs)),
@@ -112,6 +111,16 @@ def _entries(comparison: Comparison, cell: CellSummary) -> dict[str, Entry]:
     return entries
 
 
+def _other_score(comparison: Comparison) -> str:
+    return "macro-f1" if comparison.score == SCORES[0] else SCORES[0]
+
+
+def score_title(comparison: Comparison) -> str:
+    """The score at the beginning of a sentence."""
+    title = SCORE_TITLES[comparison.score]
+    return title[0].upper() + title[1:]
+
+
 def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
     """One row per method; differences are paired by split."""
     entries = {cell.method: _entries(comparison, cell) for cell in comparison.cells}
@@ -121,10 +130,13 @@ def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
         shown = [row.get(name, Entry()) for name in columns]
         style = "reference" if form == PAGE and method == comparison.reference else ""
         rows.append(Row(method, [Entry(entry.text) for entry in shown] if form == TEXT else shown, style=style))
-    headings = [HEADINGS[form][name].format(reference=comparison.reference) for name in columns]
+    titles = {"score": SCORE_TITLES[comparison.score], "other": SCORE_TITLES[_other_score(comparison)]}
+    headings = [HEADINGS[form][name].format(reference=comparison.reference, **titles) for name in columns]
     first = comparison.cells[0]
     caption = _made_on(first) if form == TEXT else ""
-    return Table(["method", *headings], rows, title=f"Accuracy % on {cell_title(first)}", caption=caption)
+    return Table(
+        ["method", *headings], rows, title=f"{score_title(comparison)} % on {cell_title(first)}", caption=caption
+    )
 
 
 def _made_on(cell: CellSummary) -> str:
@@ -136,7 +148,8 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
     """All comparisons, one after the other."""
     lines = []
     for comparison in comparisons:
-        lines += [f"## Accuracy on {cell_title(comparison.cells[0])}", "", f"{graph_title(comparison)}. Per cent.", ""]
+        title = f"{score_title(comparison)} on {cell_title(comparison.cells[0])}"
+        lines += [f"## {title}", "", f"{graph_title(comparison)}. Per cent.", ""]
         lines += [*writers.markdown_lines(comparison_table(comparison)), ""]
         lines += [f"Warning: {warning}.\n" for warning in comparison.warnings]
     return "\n".join(lines)
@@ -144,27 +157,21 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
 
 def comma_separated(comparisons: Sequence[Comparison]) -> str:
     """One line per method and comparison; shares instead of per cent."""
+    record: dict[str, object]
     records = []
     for comparison, cell in ((one, cell) for one in comparisons for cell in one.cells):
         counts = cell.labels_per_class
-        records.append(
-            {
-                "dataset": cell.dataset,
-                "labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts,
-                **{name: getattr(cell, name) for name in ("split", "method", "runs", "seed")},
-                "scored_nodes": comparison.scored_nodes,
-                "reference": comparison.reference,
-                **writers.sample_fields("accuracy", cell.accuracy),
-                **writers.sample_fields("minus_reference", comparison.differences.get(cell.method)),
-                "p_value_holm": comparison.p_values.get(cell.method),
-                **writers.sample_fields("macro_f1", cell.macro_f1),
-                **writers.sample_fields("calibration_error", cell.calibration_error),
-                "seconds": cell.seconds,
-                "seconds_per_run": cell.seconds / cell.runs,
-                "device": cell.device,
-                "threads": cell.threads,
-            }
-        )
+        record = {"dataset": cell.dataset}
+        record |= {"labels_per_class": " ".join(map(str, counts)) if isinstance(counts, tuple) else counts}
+        record |= {name: getattr(cell, name) for name in ("split", "method", "runs", "seed")}
+        record |= {name: getattr(comparison, name) for name in ("scored_nodes", "reference", "score")}
+        record |= writers.sample_fields("accuracy", cell.accuracy)
+        record |= writers.sample_fields("minus_reference", comparison.differences.get(cell.method))
+        record |= {"p_value_holm": comparison.p_values.get(cell.method)}
+        for name in ("macro_f1", "balanced_accuracy", "roc_auc", "average_precision", "calibration_error"):
+            record |= writers.sample_fields(name, getattr(cell, name))
+        record |= {"seconds": cell.seconds, "seconds_per_run": cell.seconds / cell.runs}
+        records.append(record | {"device": cell.device, "threads": cell.threads})
     return writers.csv_text(records)
 
 
@@ -172,7 +179,7 @@ def comparison_tables(comparisons: Sequence[Comparison]) -> str:
     """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
     texts = [writers.LATEX_PREAMBLE, *(_overview(some) for some in _by_graph(comparisons) if len(some) > 1)]
     for one in comparisons:
-        caption = f"Accuracy on {cell_title(one.cells[0])} ({graph_title(one)}). Per cent, 95 % intervals."
+        caption = f"{score_title(one)} on {cell_title(one.cells[0])} ({graph_title(one)}). Per cent, 95 % intervals."
         if one.differences:
             caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
             caption += " Bold: best mean, and p below 5 %."
@@ -188,9 +195,9 @@ def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
 
 
 def _overview(comparisons: Sequence[Comparison]) -> str:
-    """The accuracies of several comparisons on one graph, side by side."""
+    """The scores of several comparisons on one graph, side by side."""
     found = {
-        (place, cell.method): _entries(comparison, cell)["accuracy"]
+        (place, cell.method): _entries(comparison, cell)["score"]
         for place, comparison in enumerate(comparisons)
         for cell in comparison.cells
     }
@@ -201,7 +208,8 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
     cells = [comparison.cells[0] for comparison in comparisons]
     several_seeds = len({cell.seed for cell in cells}) > 1
     columns = [labels_given(cell) + (f", seed {cell.seed}" if several_seeds else "") for cell in cells]
-    caption = f"Accuracy on {cells[0].dataset or 'the graph'}. Per cent, 95 % intervals. Bold: best mean of a column."
+    on = f"{score_title(comparisons[0])} on {cells[0].dataset or 'the graph'}"
+    caption = f"{on}. Per cent, 95 % intervals. Bold: best mean of a column."
     return writers.latex(Table(["method", *columns], rows), caption)
 
 
@@ -214,7 +222,7 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
     sections = []
     for one in comparisons:
-        shares = zip(*(cell.accuracy.per_run for cell in one.cells), strict=True)
+        shares = zip(*(cell.by(one.score).per_run for cell in one.cells), strict=True)
         runs = [[str(run), *map(percent, of_run)] for run, of_run in enumerate(shares)]
         sections.append(
             {
@@ -238,11 +246,12 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
         notes=notes,
         rates=_label_rate_charts(comparisons, styles),
         sections=sections,
+        score=score_title(comparisons[0]),
     )
 
 
 def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
-    p_values, title = comparison.p_values, f"Accuracy minus that of {comparison.reference}"
+    p_values, title = comparison.p_values, f"{score_title(comparison)} minus that of {comparison.reference}"
     rows = [
         (method, [PairedTest(difference, p_values[method], p_values[method])])
         for method, difference in comparison.differences.items()
@@ -252,33 +261,35 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
 
 
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Chart]]:
-    """Accuracy over labels per class, for each graph with several label rates."""
+    """The score over labels per class, for each graph with several label rates."""
     charts = []
     for some in _by_graph(comparisons):
         samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
-        for cell in (cell for comparison in some for cell in comparison.cells):
+        for comparison, cell in ((one, cell) for one in some for cell in one.cells):
             if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
-                samples[cell.method][cell.labels_per_class] = cell.accuracy
+                samples[cell.method][cell.labels_per_class] = cell.by(comparison.score)
         if len({rate for of_method in samples.values() for rate in of_method}) > 1:
-            title = f"Accuracy on {some[0].cells[0].dataset} over labels per class"
+            title = f"{score_title(some[0])} on {some[0].cells[0].dataset} over labels per class"
             charts.append((title, label_rate_chart(samples, title, styles)))
     return charts
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """The accuracy of every run as a dot, and for each method its mean with the 95 % interval."""
+    """The score of every run as a dot, and for each method its mean with the 95 % interval."""
     cells = comparison.cells
     figure = new_figure(7, 1.4 + 0.45 * len(cells))
     axes = figure.subplots()
     for place, cell in enumerate(cells):
         colour = "black" if cell.method == comparison.reference else f"C{place}"
-        accuracy = 100 * np.asarray(cell.accuracy.per_run)
-        heights = place + 0.3 * (np.arange(len(accuracy)) / max(len(accuracy) - 1, 1) - 0.5)  # equal runs differ
-        axes.plot(accuracy, heights, ".", color=colour, alpha=0.35, markersize=5)
-        axes.plot(100 * np.array(cell.accuracy.ci95), [place, place], color=colour, linewidth=2)
-        axes.plot([100 * cell.accuracy.mean], [place], "o", color=colour, markersize=7)
+        sample = cell.by(comparison.score)
+        shares = 100 * np.asarray(sample.per_run)
+        heights = place + 0.3 * (np.arange(len(shares)) / max(len(shares) - 1, 1) - 0.5)  # equal runs differ
+        axes.plot(shares, heights, ".", color=colour, alpha=0.35, markersize=5)
+        axes.plot(100 * np.array(sample.ci95), [place, place], color=colour, linewidth=2)
+        axes.plot([100 * sample.mean], [place], "o", color=colour, markersize=7)
     axes.set_yticks(range(len(cells)), [plain_label(cell.method) for cell in cells])
-    axes.set(xlabel="accuracy in %: each run, the mean and its 95 % interval", title=plain_label(cell_title(cells[0])))
+    score = SCORE_TITLES[comparison.score]
+    axes.set(xlabel=f"{score} in %: each run, the mean and its 95 % interval", title=plain_label(cell_title(cells[0])))
     axes.invert_yaxis()  # the first on top, as in the table
     axes.grid(axis="x", alpha=0.3)
     return figure

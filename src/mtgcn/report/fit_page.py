@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from markupsafe import Markup
 
 from mtgcn._version import __version__
+from mtgcn.experiments.scoring import SCORE_TITLES, ExpectedScore
 from mtgcn.graph import Graph
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import METHODS, method_title, name_of
-from mtgcn.methods.mt_plus.views import FAR, FAR_EDGES, FEATURES, HELD_INFOMAX, HOPS, INFOMAX, NEAR, SIZE
+from mtgcn.methods.mt_plus.views import (
+    FAR,
+    FAR_EDGES,
+    FEATURES,
+    FOREST,
+    HELD_INFOMAX,
+    HOPS,
+    INFOMAX,
+    NEAR,
+    SIZE,
+    WAVES,
+)
 from mtgcn.report.charts import (
     Chart,
     Scale,
     curve_chart,
-    dots,
     new_figure,
     plain_label,
     rectangle,
-    text,
     x_axis,
     y_axis,
 )
-from mtgcn.report.pages import class_colours, render
+from mtgcn.report.pages import class_colours, class_shape, render
 from mtgcn.report.progress import fitting_progress
 from mtgcn.report.tables import Entry, Row, Table, percent
 from mtgcn.shapes import Float, Int
@@ -52,20 +63,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_ON_MAP = 20_000  # nodes; more overlap, and make pages of many megabytes
+MAX_ON_MAP = 20_000  # nodes; more make pages of many megabytes
 SUGGESTIONS = 10
+MAX_EXPLAINED = 20_000  # nodes of a graph whose suggestions are explained: the first explanation computes all views
 HISTOGRAM_BINS = 20
 SURE, UNSURE = 0.8, 0.5  # probability of the predicted class: confident from SURE on, uncertain below UNSURE
-LINE_HEIGHT = 18.0  # of text
 MAX_CLASSES = 40  # with a bar each
 MAX_NAMES_ON_MAP = 20
 MAX_NAME_LENGTH = 24  # characters
-MAP_WIDTH, MAP_MARGIN = 640.0, 18.0
-MIN_MAP_RATIO = 0.5  # height / width
-MAX_DOT, MIN_DOT = 7.0, 2.6
-NODES_WITH_MAX_DOT = 1_500  # more nodes have smaller dots, so that about the same share of the map stays empty
 CURVES_PER_ROW = 3
 BEST_CLASSES = 3  # per node on the page, with their probabilities
+MAX_CELLS, MAX_CELL_LENGTH = 200_000, 300  # of own columns on the page, and their characters
 MAX_EDGES = 150_000  # larger graphs keep the heaviest edges of each node
 # Inputs of the peers.
 PEER_VIEWS = {
@@ -77,6 +85,8 @@ PEER_VIEWS = {
     HELD_INFOMAX: "infomax embedding with stronger weight decay",
     FAR_EDGES: "nodes reachable over several edges",
     SIZE: "numbers of neighbours and features, of the node and around it",
+    WAVES: "smooth functions of the columns",
+    FOREST: "decision trees on the columns",
     "structure": "position in the graph",
 }
 # Values recorded after every epoch.
@@ -120,7 +130,7 @@ def fit_view(model: FittedModel, seed: int = 0) -> FitView:
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     with stage("selecting nodes to label"):
         suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
-    shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed)
+    shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed, MAX_ON_MAP)
     with stage("placing nodes on the map", "step"):
         places = layout_2d(map_rows(model, shown), seed=seed, progress=report_progress)
     return FitView(
@@ -147,13 +157,13 @@ def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.
     return counts, edges
 
 
-def shown_nodes(nodes: int, always: list[int], seed: int) -> Int[np.ndarray, "shown"]:
+def shown_nodes(nodes: int, always: list[int], seed: int, most: int) -> Int[np.ndarray, "shown"]:
     """The nodes on the map: all, or a random sample of a large graph that contains the nodes `always`."""
-    if nodes <= MAX_ON_MAP:
+    if nodes <= most:
         return np.arange(nodes)
-    kept = np.unique(np.array(always[:MAX_ON_MAP], dtype=np.int64))
+    kept = np.unique(np.array(always[:most], dtype=np.int64))
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(nodes), kept))
-    return np.sort(np.concatenate([kept, others[: MAX_ON_MAP - len(kept)]]))
+    return np.sort(np.concatenate([kept, others[: most - len(kept)]]))
 
 
 def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
@@ -182,16 +192,15 @@ class Background:
     expected_accuracy: ExpectedAccuracy | None = None
     why_no_expected_accuracy: str | None = None
     notes: Sequence[str] = ()  # remarks of reading the files
+    expected_score: ExpectedScore | None = None  # another than accuracy, if chosen
 
     @classmethod
     def from_training(cls, training: Mapping[str, Any]) -> Background:
         """From the training section of a model card."""
         stored = training.get("expected_accuracy")
-        expected = None
-        if stored is not None:
-            known = {field.name: stored[field.name] for field in fields(ExpectedAccuracy)}
-            expected = ExpectedAccuracy(**known | {"ci95": tuple(stored["ci95"])})
-        return cls(expected, training.get("why_no_expected_accuracy"), tuple(training.get("notes", ())))
+        expected = None if stored is None else ExpectedAccuracy.from_card(stored)
+        score = training.get("expected_score") and ExpectedScore(**training["expected_score"])
+        return cls(expected, training.get("why_no_expected_accuracy"), tuple(training.get("notes", ())), score)
 
 
 def fit_html(model: FittedModel, background: Background | None = None) -> str:
@@ -211,14 +220,18 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
         contradictions=contradiction_table(model),
         classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
         classes_table=class_table(view.class_names, view.given_counts, view.predicted_counts),
-        map_chart=map_chart(view.map, view.class_names),
-        left_out=graph.num_nodes - len(view.map.nodes),
         confidence_chart=confidence_chart(view.confidence, len(view.class_names)),
         peers=report and peer_table(contributions(report)),
         peer_summary=report and _peer_summary(report),
         history_charts=history_charts(model.history_, report.names if report else ()),
         history=HISTORY,
         node_data=node_data(view.map, graph, model.label_distributions_),
+        explanations=[
+            Markup(model.explain(one.node)._repr_html_())
+            for one in view.suggestions
+            if graph.num_nodes <= MAX_EXPLAINED
+        ],
+        score_titles=SCORE_TITLES,
         sure=SURE,
         unsure=UNSURE,
         version=__version__,
@@ -259,7 +272,7 @@ def contradiction_table(model: FittedModel) -> Table | None:
     order = np.argsort(-confidence, kind="stable")
     rows = [
         (
-            str(graph.node_ids[graph.known[one]]),
+            graph.node_title(int(graph.known[one])),
             graph.class_names[given[one]],
             graph.class_names[predicted[one]],
             f"{100 * confidence[one]:.0f}\u00a0%",
@@ -330,57 +343,6 @@ def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Ch
     return Chart("Unlabelled nodes by the probability of their predicted class", width, height, marks, min_scale=0.58)
 
 
-def map_chart(shown: Map, names: Sequence[str]) -> Chart:
-    """Nodes at their places, coloured by class: large dots are confident predictions, hollow ones uncertain, ringed
-    ones labelled; numbers mark the suggested nodes."""
-    where, height = map_places(shown)
-    size = float(np.clip(MAX_DOT * np.sqrt(NODES_WITH_MAX_DOT / max(1, len(where))), MIN_DOT, MAX_DOT))
-    unlabelled, unsure, sure = shown.given < 0, shown.confidence < UNSURE, shown.confidence >= SURE
-    marks = []
-    for number in range(len(names)):
-        of_class = unlabelled & (shown.predicted == number)
-        marks += [
-            dots(where[of_class & unsure], f"k{number}", size, "hollow", opacity=0.75),
-            dots(where[of_class & ~unsure & ~sure], f"k{number}", 0.7 * size, opacity=0.8),
-            dots(where[of_class & sure], f"k{number}", size, opacity=0.8),
-        ]
-    for number in range(len(names)):
-        marks.append(dots(where[shown.given == number], f"k{number}", max(7.0, size + 1), "ringed"))
-    for rank, (x, y) in enumerate(where[shown.suggested], start=1):
-        marks.append(dots([(x, y)], "paper", 6, "ringed"))
-        marks.append(text(x, y, str(rank), size=13.5, shift=(0.45, -0.25), bold=True, halo=True))
-    return Chart("Map of the nodes", MAP_WIDTH, height, [*marks, *_names_on_map(shown, where, names)], min_scale=0.3)
-
-
-def map_places(shown: Map) -> tuple[Float[np.ndarray, "shown 2"], float]:
-    """Coordinates of the nodes on the map, and its height."""
-    where = MAP_MARGIN + shown.places * (MAP_WIDTH - 2 * MAP_MARGIN)
-    needed = float(where[:, 1].max()) + MAP_MARGIN
-    height = max(needed, MIN_MAP_RATIO * MAP_WIDTH)
-    return where + np.array([0, (height - needed) / 2]), height
-
-
-def _names_on_map(shown: Map, where: Float[np.ndarray, "shown 2"], names: Sequence[str]) -> Iterator[str]:
-    """Class names, each in a dense region of its class that is free of other text, if there is one."""
-    if len(names) > MAX_NAMES_ON_MAP:
-        return
-    taken = [(x + 8, y, 12.0) for x, y in where[shown.suggested]]  # centre and half width of each text
-    for number, name in enumerate(names):
-        of_class = where[shown.predicted == number]
-        if len(of_class):
-            label = shortened(f"class {name}" if name.isdigit() else name)  # bare numbers mark suggestions
-            half = 6 + 5.2 * len(label)
-            places = [(min(max(x, half), MAP_WIDTH - half), y) for x, y in densest_first(of_class)]
-            free = (
-                (x, y)
-                for x, y in places
-                if not any(abs(x - u) < half + other and abs(y - v) < LINE_HEIGHT for u, v, other in taken)
-            )
-            x, y = next(free, places[0])
-            taken.append((x, y, half))
-            yield text(x, y, label, "middle", size=15, bold=True, halo=True)
-
-
 def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
     """A few hundred of the places, by the mean distance to their nearest quarter."""
     some = places[:: max(1, len(places) // 200)]
@@ -401,21 +363,31 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
     if among.nnz > 2 * MAX_EDGES:
         among = _heaviest(among, max(1, MAX_EDGES // len(shown.nodes)))
     edges = sp.csr_array(sp.triu(among, 1))
-    where, height = map_places(shown)
     degrees = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
     return {
-        "ids": [str(one) for one in np.asarray(graph.node_ids)[shown.nodes].tolist()],
+        "ids": [graph.node_title(node) for node in shown.nodes.tolist()],
+        "cells": _page_cells(graph, shown.nodes),
         "classes": list(graph.class_names),
         "best": best.tolist(),
         "probabilities": np.take_along_axis(of_shown, best, axis=1).astype(float).round(4).tolist(),
         "given": shown.given.tolist(),
-        "places": where.astype(float).round(1).tolist(),
+        "places": shown.places.astype(float).round(4).tolist(),
         "degrees": degrees[shown.nodes].tolist(),
         "edges": [others.tolist() for others in np.split(edges.indices, edges.indptr[1:-1])],
         "suggested": shown.suggested.tolist(),
-        "map": {"width": MAP_WIDTH, "height": height},
-        "sure": SURE,
-        "unsure": UNSURE,
+        "total": graph.num_nodes,
+        "levels": [SURE, UNSURE],
+    }
+
+
+def _page_cells(graph: Graph, nodes: Int[np.ndarray, "shown"]) -> dict[str, list[str]]:
+    """The own columns of the nodes, by name; none of a large table."""
+    cells = graph.cells
+    if cells is None or cells.num_columns * len(nodes) > MAX_CELLS:
+        return {}
+    return {
+        name: [(column[node].as_py() or "")[:MAX_CELL_LENGTH] for node in nodes.tolist()]
+        for name, column in zip(cells.column_names, cells.columns, strict=True)
     }
 
 
@@ -463,13 +435,18 @@ def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
     """Large dots are confident predictions, hollow ones uncertain, ringed ones labelled; numbers are suggestions."""
     shown = view.map
     given, unsure, sure = shown.given >= 0, shown.confidence < UNSURE, shown.confidence >= SURE
-    colour = np.array(colours)[np.where(given, shown.given, shown.predicted)]
+    classes = np.where(given, shown.given, shown.predicted)
+    colour, shapes = np.array(colours)[classes], class_shape(classes)
     area = float(np.clip(40_000 / max(1, len(shown.nodes)), 4, 40))
     areas = np.where(given, max(50, area), np.where(sure | unsure, area, area / 2))
     face, edge = np.where(unsure & ~given, "white", colour), np.where(given, "black", colour)
     order = np.argsort(given, kind="stable")  # labelled nodes on top
-    x, y = shown.places[order].T
-    axes.scatter(x, y, s=areas[order], facecolors=face[order].tolist(), edgecolors=edge[order].tolist())
+    for shape in np.unique(shapes):
+        nodes, marker = order[shapes[order] == shape], "os^DP"[shape]
+        x, y = shown.places[nodes].T
+        axes.scatter(
+            x, y, areas[nodes], facecolors=face[nodes].tolist(), edgecolors=edge[nodes].tolist(), marker=marker
+        )
     for rank, place in enumerate(shown.places[shown.suggested], start=1):
         axes.annotate(str(rank), place, xytext=(4, 4), textcoords="offset points", weight="bold")
     if len(view.class_names) <= MAX_NAMES_ON_MAP:

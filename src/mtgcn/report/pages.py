@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -33,34 +32,35 @@ _PALETTE = {  # name: (light, dark)
     "c5": ("#2f8fc9", "#9ad6f7"),
     "c6": ("#6a6a6a", "#b4b4b4"),
 }
+Number = TypeVar("Number", int, np.ndarray)
 LIGHT, DARK = ({name: pair[side] for name, pair in _PALETTE.items()} for side in (0, 1))
-# (light, dark) of each class. The first few are easy to distinguish, also with most kinds of colour blindness.
+# (light, dark) of each class. Any two differ by at least 10 (CIE76), also with red-green colour blindness.
 _CLASS_COLOURS = (
-    ("#1f77b4", "#64aef0"),
-    ("#e07b00", "#ffa347"),
-    ("#1d8a5b", "#4fcb93"),
-    ("#c8314d", "#ff7288"),
-    ("#7d55c7", "#b394f5"),
-    ("#0f9bb0", "#4fd2e3"),
-    ("#8c5a2b", "#cf9b6d"),
-    ("#d65fa3", "#f59aca"),
-    ("#83860f", "#c9cc52"),
-    ("#56657a", "#a7b4c9"),
+    *(("#1f77b4", "#7bb2f0"), ("#db7902", "#f79c3b"), ("#218c5c", "#53cb95"), ("#b1093d", "#e2586f")),
+    *(("#7756cb", "#9c87f2"), ("#28a0af", "#64e5f9"), ("#88571e", "#ce9768"), ("#ce619b", "#b6669c")),
+    *(("#8e9441", "#d2d867"), ("#415472", "#9faacc")),
+)
+# Of the classes beyond the palette, which repeat its colours: swatches are clipped to these polygons.
+_SHAPES = (
+    "none",  # a disc
+    "polygon(13% 13%,87% 13%,87% 87%,13% 87%)",
+    "polygon(50% 0,97% 82%,3% 82%)",
+    "polygon(50% 0,100% 50%,50% 100%,0 50%)",
+    "polygon(35% 0,65% 0,65% 35%,100% 35%,100% 65%,65% 65%,65% 100%,35% 100%,35% 65%,0 65%,0 35%,35% 35%)",
 )
 SERIES_COLOURS = 7  # c0 to c6; the reference has its own
 DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 3), (9, 3, 2, 3), (4, 2))
 
 
 def class_colours(count: int) -> tuple[list[str], list[str]]:
-    """One light and one dark colour per class; evenly spaced hues for more classes than the palette has."""
-    if count <= len(_CLASS_COLOURS):
-        return [light for light, _ in _CLASS_COLOURS[:count]], [dark for _, dark in _CLASS_COLOURS[:count]]
+    """One light and one dark colour per class, repeated beyond the palette."""
+    light, dark = zip(*(_CLASS_COLOURS[number % len(_CLASS_COLOURS)] for number in range(count)), strict=True)
+    return [*light], [*dark]
 
-    def colour(number: int, lightness: float) -> str:
-        parts = colorsys.hls_to_rgb(number / count, lightness + 0.12 * (number % 2), 0.75)
-        return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
-    return [colour(number, 0.32) for number in range(count)], [colour(number, 0.62) for number in range(count)]
+def class_shape(number: Number) -> Number:
+    """The shape of classes: disc, square, triangle, diamond or cross."""
+    return number // len(_CLASS_COLOURS) % len(_SHAPES)
 
 
 def colour_variables() -> Markup:
@@ -69,9 +69,9 @@ def colour_variables() -> Markup:
 
 
 def class_variables(classes: int) -> Markup:
-    """The class colours as the CSS variables k0, k1, …, for light and dark mode."""
+    """The class colours as the CSS variables k0, k1, …, for light and dark mode, and their shapes as s0, s1, …"""
     light, dark = ({f"k{number}": one for number, one in enumerate(colours)} for colours in class_colours(classes))
-    return _variables(light, dark)
+    return _variables(light | {f"s{number}": _SHAPES[class_shape(number)] for number in range(classes)}, dark)
 
 
 def _variables(light: dict[str, str], dark: dict[str, str]) -> Markup:
@@ -134,13 +134,8 @@ def render(template: str, **content: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("mtgcn.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=PackageLoader("mtgcn.report"), undefined=StrictUndefined, **options)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.globals |= {"colour_variables": colour_variables, "class_variables": class_variables}
     environment.filters |= {"percent": percent, "p_value": p_value, "counted": counted, "minus": with_minus_sign}

@@ -9,15 +9,7 @@ from datetime import timedelta
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from mtgcn.errors import printable
@@ -29,8 +21,7 @@ SECONDS_BETWEEN_LINES = 30.0
 @contextmanager
 def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
     """Show stage, epochs and time remaining of a fit, or of making its page. Every stage and every chunk of runs
-    restarts the bar, not the clock. Without a terminal, print a line every half minute and, with `every_stage`, one per
-    stage and one at the end."""
+    restarts the bar, not the clock. Without a terminal, print a line every half minute, or `every_stage`."""
     lines = _Lines()
     columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Text(_remaining))
     with _bar(*columns) as bar:

@@ -15,26 +15,9 @@ import numpy as np
 
 from mtgcn.datasets import Description, describe, where
 from mtgcn.experiments import protocol as paper
+from mtgcn.experiments import statistics
 from mtgcn.experiments.curves import Band, Curves, read_curves
-from mtgcn.experiments.protocol import (
-    ALL_TABLES,
-    BACKBONE_NAMES,
-    FINAL_SEEDS,
-    OVER_ALL,
-    PUBLIC,
-    RANDOM,
-    TAUGHT,
-    labels_title,
-)
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.statistics import (
-    Margin,
-    PairedTest,
-    RankComparison,
-    SampleSummary,
-    compare_ranks,
-    margin_over_best,
-)
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
 from mtgcn.report import tables as writers
 from mtgcn.report.charts import Chart, curve_chart, difference_chart, label_rate_chart, rank_chart
@@ -133,7 +116,7 @@ def _printed(line: Line) -> list[str]:
 
 
 def _cell_title(line: Line) -> str:
-    splits = {PUBLIC: ", public split", OVER_ALL: " on average, over all"}
+    splits = {paper.PUBLIC: ", public split", paper.OVER_ALL: " on average, over all"}
     return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
@@ -197,7 +180,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         suite=evidence.suite,
         made=evidence.made,
         commands=commands(evidence, with_curves=bool(curves)),
-        final=evidence.made.seed in FINAL_SEEDS,
+        final=evidence.made.seed in paper.FINAL_SEEDS,
         findings=findings(evidence),
         protocols=paper.PROTOCOL_TITLES,
         reference=styles.name(styles.reference),
@@ -226,9 +209,9 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
 
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:
     """A measure over labels per class, one chart per dataset."""
-    samples: dict[str, dict[str, dict[int, SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
+    samples: dict[str, dict[str, dict[int, statistics.SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
-        if line.split == RANDOM:
+        if line.split == paper.RANDOM:
             samples[line.dataset][title][line.labels_per_class] = getattr(line, measure)
     styles, name = styles_of(evidence.suite), measure.replace("_", " ").capitalize()
     return [
@@ -239,7 +222,7 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Char
 
 def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
     """Heading, remark and charts of one training."""
-    heading = f"{curves.made['dataset']}, {labels_title(curves.made['labels_per_class'])}"
+    heading = f"{curves.made['dataset']}, {paper.labels_title(curves.made['labels_per_class'])}"
     remark = f"Mean of {curves.made['runs']} runs on {curves.made['device']}."
     classes = [f"class {name}" if name.isdigit() else name.replace("_", " ") for name in curves.class_names]
     parts: tuple[tuple[str, dict[str, Band], int], ...] = (
@@ -249,9 +232,7 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
     )
     charts = []
     for title, bands, factor in parts:
-        values = {
-            name: factor * np.array([band.mean, band.low, band.high], dtype=float) for name, band in bands.items()
-        }
+        values = {name: factor * np.array([one.mean, one.low, one.high], dtype=float) for name, one in bands.items()}
         if any(np.isfinite(one).any() for one in values.values()):
             chart = curve_chart(curves.epochs, values, f"{title}: {heading}", curves.teaching_from)
             charts.append((title, chart))
@@ -281,15 +262,15 @@ def _run_options(line: Line) -> tuple[str, ...]:
     """Options for runs, seed, threads and device, where they differ from the defaults."""
     runs = line.runs // len(line.averages)
     options = ["--runs", str(runs)] if runs != line.place.cell.runs else []
-    options += ["--final"] if line.seed in FINAL_SEEDS else []
-    options += ["--seed", str(line.seed)] if line.seed not in (0, FINAL_SEEDS[0]) else []
+    options += ["--final"] if line.seed in paper.FINAL_SEEDS else []
+    options += ["--seed", str(line.seed)] if line.seed not in (0, paper.FINAL_SEEDS[0]) else []
     options += ["--threads", str(line.threads)] if line.threads != 1 else []
     return (*options, "--device", line.device.split()[0])
 
 
 def _selection_options(lines: dict[str, list[Line]], suite: paper.Suite | None, *, with_methods: bool) -> list[str]:
     """Options for suite or tables, datasets and methods, where they are not all."""
-    tables = suite.tables if suite else [ALL_TABLES[name] for name in lines]
+    tables = suite.tables if suite else [paper.ALL_TABLES[name] for name in lines]
     cells = [cell for table in tables for cell in table.cells]
     if suite:
         options = ["--suite", suite.name]
@@ -314,7 +295,7 @@ class Grid:
 
     @property
     def title(self) -> str:
-        return f"{self.lines[0].place.table.title}{', public split' if self.lines[0].split == PUBLIC else ''}"
+        return f"{self.lines[0].place.table.title}{', public split' if self.lines[0].split == paper.PUBLIC else ''}"
 
     @property
     def heading(self) -> str:
@@ -352,8 +333,8 @@ class Grid:
             return [cell.dataset for cell in self.cells]
         return [
             f"{cell.labels_per_class} on average, over all"
-            if short and cell.split == OVER_ALL
-            else labels_title(cell.labels_per_class, RANDOM if short else cell.split)
+            if short and cell.split == paper.OVER_ALL
+            else paper.labels_title(cell.labels_per_class, paper.RANDOM if short else cell.split)
             for cell in self.cells
         ]
 
@@ -391,14 +372,14 @@ class Grid:
     def backbones(self) -> Table:
         """Networks alone and taught by mutual teaching."""
         rows = []
-        for key, name in BACKBONE_NAMES.items():
-            alone, taught = (self.rows.get((f"{key} {how}", False), {}) for how in (paper.ALONE, TAUGHT))
+        for key, name in paper.BACKBONE_NAMES.items():
+            alone, taught = (self.rows.get((f"{key} {how}", False), {}) for how in (paper.ALONE, paper.TAUGHT))
             entries: list[Entry] = []
             for cell in self.cells:
                 entries += [Entry.mean(lines[cell].accuracy) if cell in lines else Entry() for lines in (alone, taught)]
                 entries += _difference(taught.get(cell)) or [Entry()] * 2
             rows += [Row(name, entries)] if alone or taught else []
-        names = Styles({f"{key} {TAUGHT}": name for key, name in BACKBONE_NAMES.items()}, "")
+        names = Styles({f"{key} {paper.TAUGHT}": name for key, name in paper.BACKBONE_NAMES.items()}, "")
         gain = "gain by mutual teaching"
         chart = self._difference_chart(f"{self.title}: {gain}", names, "points gained or lost by mutual teaching")
         columns = ["network", *["alone", "taught", "gain", "p"] * len(self.cells)]
@@ -451,8 +432,8 @@ def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
     found: dict[tuple[str, bool], list[Line]] = defaultdict(list)
     for table in (table for tables in kinds for table in tables):
         for line in table.lines:
-            found[table.name, line.split == PUBLIC].append(line)
-    order = list(ALL_TABLES)
+            found[table.name, line.split == paper.PUBLIC].append(line)
+    order = list(paper.ALL_TABLES)
     return [Grid(evidence, found[key]) for key in sorted(found, key=lambda key: order.index(key[0]))]
 
 
@@ -460,26 +441,26 @@ def random_cells(evidence: Evidence) -> list[dict[str, Line]]:
     """The lines of each cell with random splits, by title."""
     cells: dict[paper.Cell, dict[str, Line]] = defaultdict(dict)
     for line in (line for table in evidence.ours for line in table.lines):
-        if line.split != PUBLIC:
+        if line.split != paper.PUBLIC:
             cells[line.place.cell][line.title] = line
     return list(cells.values())
 
 
-def ranks(evidence: Evidence) -> RankComparison | None:
+def ranks(evidence: Evidence) -> statistics.RankComparison | None:
     """Ranks of the methods with results in every cell; None for fewer than 2 cells or 3 methods."""
     cells = random_cells(evidence)
-    everywhere = [title for title in (cells[0] if cells else ()) if all(title in cell for cell in cells)]
-    if len(cells) < 2 or len(everywhere) < 3:
+    titles = [title for title in (cells[0] if cells else ()) if all(title in cell for cell in cells)]
+    if len(cells) < 2 or len(titles) < 3:
         return None
-    return compare_ranks(np.array([[cell[title].reported for title in everywhere] for cell in cells]), everywhere)
+    return statistics.compare_ranks(np.array([[cell[title].reported for title in titles] for cell in cells]), titles)
 
 
 def gain_table(evidence: Evidence) -> Table | None:
     """The gain by mutual teaching of each network over all cells; None without any."""
     rows = []
     lines = [line for table in evidence.backbones for line in table.lines]
-    for key, name in BACKBONE_NAMES.items():
-        tests = [line.against_rival for line in lines if line.title == f"{key} {TAUGHT}" and line.against_rival]
+    for key, name in paper.BACKBONE_NAMES.items():
+        tests = [line.against_rival for line in lines if line.title == f"{key} {paper.TAUGHT}" and line.against_rival]
         if tests:
             means = [test.difference.mean for test in tests]
             gains = [percent(mean, SIGNED) for mean in (float(np.mean(means)), min(means), max(means))]
@@ -488,7 +469,7 @@ def gain_table(evidence: Evidence) -> Table | None:
     return Table.of_text(columns, rows) if rows else None
 
 
-def _significant(tests: Sequence[PairedTest]) -> tuple[int, int]:
+def _significant(tests: Sequence[statistics.PairedTest]) -> tuple[int, int]:
     """The number of significant differences above and below zero."""
     means = [test.difference.mean for test in tests if test.is_significant]
     return sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
@@ -526,13 +507,13 @@ def _against_best(evidence: Evidence, cells: Sequence[Mapping[str, Line]]) -> li
     margins = {}
     for cell in cells:
         mine, samples = cell[evidence.reference], {title: line.accuracy.per_run for title, line in cell.items()}
-        place = f"{mine.dataset}, {labels_title(mine.labels_per_class, mine.split)}"
+        place = f"{mine.dataset}, {paper.labels_title(mine.labels_per_class, mine.split)}"
         groups = {title: line.groups for title, line in cell.items()}
-        margins[place] = margin_over_best(samples, evidence.reference, groups)
+        margins[place] = statistics.margin_over_best(samples, evidence.reference, groups)
     return [margin_sentence(evidence.reference, margins)] if margins else []
 
 
-def margin_sentence(reference: str, margins: Mapping[str, Margin]) -> str:
+def margin_sentence(reference: str, margins: Mapping[str, statistics.Margin]) -> str:
     """The margins of a method over the best other method, by the title of the cell."""
     worst = min(margins, key=lambda place: margins[place].difference.mean)
     gaps = np.array([one.difference.mean for one in margins.values()])

@@ -171,9 +171,7 @@ def plain_text(table: Table) -> str:
 
 
 def markdown_lines(table: Table) -> list[str]:
-    rows = [
-        [row.name, *(f"**{entry.text}**" if entry.bold else entry.text for entry in row.entries)] for row in table.rows
-    ]
+    rows = [[row.name, *(f"**{one.text}**" if one.bold else one.text for one in row.entries)] for row in table.rows]
     return [f"| {' | '.join(row)} |" for row in (table.columns, ["---"] * len(table.columns), *rows)]
 
 
@@ -205,20 +203,9 @@ def latex(table: Table, caption: str) -> str:
     for row in table.rows:
         name = f"{row.name} ({row.note})" if row.note else row.name
         rows.append(_latex_row([latex_escaped(name), *map(_latex_entry, row.entries)]))
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{latex_escaped(caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-        r"\toprule",
-        *headings,
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+    tabular = rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}"
+    head = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escaped(caption)}}}", tabular, r"\toprule", *headings]
+    return "\n".join([*head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
 def latex_escaped(text: str) -> str:

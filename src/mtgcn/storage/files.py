@@ -39,9 +39,6 @@ DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not repor
 NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-# ------------------------------------------------------------------------------------------------------- single files
-
-
 def write_file(path: str | Path, content: bytes | str) -> Path:
     """Write a file atomically and return its path; failures raise an `InputError`."""
     if isinstance(content, str):
@@ -169,9 +166,6 @@ def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
     return content
 
 
-# -------------------------------------------------------------------------------------------------------------- locks
-
-
 class HeldElsewhere(Exception):
     """Another process, `owner` (its id, or "unknown"), holds the lock."""
 
@@ -241,9 +235,6 @@ def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iter
         with suppress(OSError):
             path.unlink()  # while the lock is held: processes that wait start over with a new file
         lock.release()
-
-
-# ------------------------------------------------------------------------------------- files that are replaced together
 
 
 def check_no_links(folder: Path) -> None:
@@ -329,9 +320,6 @@ def _finish(folder: Path) -> None:
         ready.rmdir()
 
 
-# ------------------------------------------------------------------------------------------------------- destinations
-
-
 def check_file(path: str | Path) -> None:
     """Raise if a file could not be written. Devices, pipes and /dev/stdout are allowed."""
     path = Path(os.path.abspath(path))
@@ -397,9 +385,6 @@ def _check_parents(path: Path, problem: str, remedy: str) -> None:
     for name in path.relative_to(nearest).parts:
         if (length := len(os.fsencode(name))) > longest:
             raise InputError(f"{problem}: a name has {length} bytes, the limit is {longest}; {remedy}")
-
-
-# --------------------------------------------------------------------------------------------------------------- JSON
 
 
 def parsed_json(text: str | bytes) -> Any:

@@ -1,7 +1,8 @@
-"""The view of the data: load a graph, its summary, and its classes."""
+"""The view of the data: load a graph or an earlier one, the roles of the columns, the summary, and the classes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,11 @@ from nicegui.events import UploadEventArguments
 from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
-from mtgcn.studio.elements import Tag, View, bullets, button, figures, plural, swatch, tag
+from mtgcn.io.read import Preview, preview
+from mtgcn.studio.elements import Tag, View, bullets, button, figures, key, swatch, tag
 from mtgcn.studio.project import UPLOADS
 from mtgcn.studio.source import MAX_UPLOAD_BYTES, SUFFIXES
-from mtgcn.studio.state import Window
+from mtgcn.studio.state import Action, Window, class_keys, page_text, plural
 
 DATASETS = {
     "cora": "2708 machine learning papers and their citations",
@@ -35,24 +37,37 @@ DATASETS = {
     "airports-usa": "1190 airports and the flights between them",
 }
 FIELDS = {
-    "edges": "Edges: two ids per line, optionally a weight",
-    "nodes": "Nodes: one id per line, its attributes, optionally a label",
+    "nodes": "Table: one row per node; id, classes, attributes",
+    "edges": "Edges, optional: two ids per line, optionally a weight",
     "labels": "Labels, optional: an id and a class per line",
-    "graph": "Or one file for all: GraphML, GML or npz",
+    "graph": "Or one file for all: GraphML, GML, JSON, npz, mat or mtx",
 }
-THIS_VALUE = "event.target.value"  # JavaScript
+ROLES = {
+    "": "choose …",
+    "id": "id",
+    "label": "label (the classes)",
+    "name": "name",
+    "feature": "feature",
+    "text": "text",
+    "picture": "picture",
+    "ignore": "ignore",
+}
+MORE_ROLES = {"number": "number", "category": "category"}  # of columns that cannot be read as they are
+THIS_VALUE, THIS_CHECKED = "event.target.value", "event.target.checked"  # JavaScript
 
 
 class DataView(View):
-    """Summary and classes of the graph, and a form to load another."""
+    """Summary and classes of the graph, and forms to load another."""
 
-    def __init__(self, window: Window, after_load: Callable[[], None]) -> None:
+    def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._after_load = after_load
         self._uploaded: dict[str, Path] = {}  # by role
+        self._preview: Preview | None = None  # of the node table
+        self._roles: dict[str, str] = {}  # by column
+        self._unknown_nodes, self._neighbours, self._pictures = "error", "10", ""
         with tag("div", classes="page", id="data") as self.pane:
             self._summary = tag("section", classes="stack", aria_label="The graph")
-            self._classes = tag("section", classes="stack", aria_label="Classes")
+            self._classes = tag("section", classes="stack", aria_label="Classes", id="own-classes")
             self._busy = tag("p", "", "pill busy hidden", role="status")
             with tag("section", classes="columns", aria_label="Load a graph"):
                 self._draw_files()
@@ -60,16 +75,19 @@ class DataView(View):
 
     def update(self) -> None:
         snapshot = self.studio.snapshot
-        self.redraw(self._summary, self._draw_summary, snapshot.load, len(snapshot.labels), self.studio.nodes)
+        self.redraw(self._summary, self._draw_summary, snapshot.load, len(snapshot.labels), self.studio.nodes is None)
         self.redraw(self._classes, self._draw_classes, snapshot.load, list(snapshot.label_counts.items()))
+        self.redraw(self._columns, self._draw_columns, self._preview)
+        roles = {*self._roles.values()} & {"id", "picture"}
+        self.redraw(self._options, self._draw_options, self._preview, self._undecided, roles, "edges" in self._uploaded)
 
     def _draw_summary(self) -> None:
         snapshot, nodes = self.studio.snapshot, self.studio.nodes
         if not snapshot.load:
             tag("h2", "Label a few nodes, and the model predicts the rest")
             text = (
-                "Load your own graph or a built-in dataset. The studio offers the most useful nodes to label first; "
-                "after a few labels it fits a model that predicts all other nodes."
+                "Load a table, a graph or a built-in dataset. The studio asks about the most useful nodes first; "
+                "after a few labels it fits a model that predicts all others."
             )
             tag("p", text, "soft")
             return
@@ -80,13 +98,19 @@ class DataView(View):
         isolated = int((graph.adjacency.sum(axis=1) == 0).sum())
         shown = [(graph.num_nodes, "nodes"), (graph.num_edges, "edges"), (graph.num_features, "features")]
         shown += [(isolated, "nodes without an edge")] if isolated else []
-        shown.append((len(snapshot.labels), f"labels of {len(set(snapshot.labels.values()))} classes"))
+        shown.append((len(snapshot.labels), f"labels of {plural(len(set(snapshot.labels.values())), 'class', 'es')}"))
         figures((f"{count:,}", meaning) for count, meaning in shown)
-        bullets(nodes.loaded.notes)
+        bullets([page_text(note) for note in nodes.loaded.notes])
         if graph.preprocessing is not None:
             with tag("details"):
                 tag("summary", "How the columns are used")
                 bullets(graph.preprocessing.lines(), "small soft")
+        if kept := self.studio.project.kept():
+            tag("h3", "Earlier graphs, with their labels")
+            with tag("div", classes="row"):
+                for load, title in kept.items():
+                    read = partial(self.window.change, self.studio.project.open_kept, load)
+                    button(f"Open {title}", partial(self._load, "Opening", read), data_kept=load)
 
     # Classes
 
@@ -95,32 +119,46 @@ class DataView(View):
         if not self.studio.snapshot.load:
             return
         tag("h3", "Classes")
-        tag("p", "The first ten have the keys 1 to 9 and 0. Undo reverts every change.", "soft small")
+        tag("p", "Undo on Label reverts every change.", "soft small")
+        keys = class_keys(tuple(counts))
         with tag("div", classes="class-rows"):
             for number, (name, count) in enumerate(counts.items()):
                 with tag("div", classes="class-row"):
+                    key(keys.get(name, " "))
                     swatch(number)
                     field = tag("input", type="text", value=name, aria_label=f"Name of class {name}", data_class=name)
                     self._change_on(field, "change", THIS_VALUE, project.rename_class, name)
                     tag("span", plural(count, "label"), "soft small number")
-                    if len(counts) > 1:
-                        with tag("select", aria_label=f"Merge class {name} into another") as choice:
-                            tag("option", "merge into …", value="")
-                            for other in counts:
-                                if other != name:
-                                    tag("option", other, value=other)
-                        self._change_on(choice, "change", THIS_VALUE, project.merge_classes, name)
+                    up = button("↑", partial(self._change, project.move_class, name, -1), "quiet")
+                    up.attributes(aria_label=f"Move class {name} up", disabled=None if number else True)
+                    with tag("select", aria_label=f"Merge or delete class {name}") as choice:
+                        tag("option", "more …", value="")
+                        for other in counts:
+                            if other != name:
+                                tag("option", f"merge into {other}", value=f"into {other}")
+                        tag("option", f"delete, with {plural(count, 'label')}", value="delete")
+                    self._change_on(choice, "change", THIS_VALUE, self._merge_or_delete, name)
         with tag("form", classes="class-row") as form:
             tag("input", type="text", placeholder="new class", aria_label="Name of a new class", id="new-class")
             tag("button", "Add", type="submit")
         self._change_on(form, "submit.prevent", "document.getElementById('new-class').value", project.add_class)
+        self._draw_upload("import", "Add labels from a file: an id and a class per line", SUFFIXES["labels"])
+
+    def _merge_or_delete(self, name: str, choice: str, *, window: str) -> None:
+        if choice == "delete":
+            self.studio.project.delete_class(name, window=window)
+        else:
+            self.studio.project.merge_classes(name, choice.removeprefix("into "), window=window)
+
+    async def _change(self, method: Callable[..., object], *values: object) -> None:
+        self.changed(self._classes)  # draws them again, which resets the fields to the stored names
+        await self.window.act(lambda: self.window.change(method, *values))
 
     def _change_on(self, element: Tag, event: str, value: str, method: Callable[..., object], *first: str) -> None:
         """Call a method of the project with the value of a field when an event occurs."""
 
         async def change(event: Any) -> None:
-            self.changed(self._classes)  # draws them again, which resets the fields to the stored names
-            await self.window.act(lambda: self.window.change(method, *first, str(event.args)))
+            await self._change(method, *first, str(event.args))
 
         element.on(event, change, js_handler=f"(event) => emit({value})")
 
@@ -130,61 +168,192 @@ class DataView(View):
         with tag("section", classes="stack"):
             tag("h3", "Your files")
             for role, title in FIELDS.items():
-                advice = f"Choose one of {', '.join(SUFFIXES[role])} of at most {MAX_UPLOAD_BYTES >> 20} MiB."
-                field = ui.upload(
-                    label=title,
-                    auto_upload=True,
-                    max_file_size=MAX_UPLOAD_BYTES,
-                    on_upload=partial(self._receive, role),
-                    on_rejected=partial(self.window.notify, advice, True),
-                )
-                field.props(f"accept={','.join(SUFFIXES[role])} flat bordered").classes(role)
-            self._neighbours = ui.number("Nearest neighbours that are linked, without edges", value=10, min=1, max=100)
+                self._draw_upload(role, title, SUFFIXES[role])
+            with tag("div", classes="stack", id="import-step"):
+                self._columns = tag("div", classes="stack")
+                self._options = tag("div", classes="stack")
             button("Load these files", self._load_files, "main")
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
+
+    def _draw_upload(self, role: str, title: str, suffixes: tuple[str, ...]) -> None:
+        advice = f"Choose one of {', '.join(suffixes)} of at most {MAX_UPLOAD_BYTES >> 20} MiB."
+        field = ui.upload(
+            label=title,
+            auto_upload=True,
+            max_file_size=MAX_UPLOAD_BYTES,
+            on_upload=partial(self._receive, role),
+            on_rejected=partial(self.window.notify, advice, True),
+        )
+        field.props(f"accept={','.join(suffixes)},.gz flat bordered").classes(role)
 
     async def _receive(self, role: str, event: UploadEventArguments) -> None:
         async def action() -> None:
             path = self.studio.project.path(UPLOADS, token_hex(8), event.file.name)  # windows may upload the same name
             await event.file.save(path)
+            event.sender.run_method("reset")  # another file may be chosen
+            if role == "import":
+                count = await self.window.change(self.studio.project.import_labels, path)
+                self.window.notify(f"{plural(count, 'label')} changed. Undo on Label reverts it.", False)
+                return
             self._uploaded[role] = path
             event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
-            event.sender.run_method("reset")  # another file may be chosen
+            if role in ("nodes", "edges") and "nodes" in self._uploaded:
+                await self._guess_roles()
 
         await self.window.act(action)
+
+    async def _guess_roles(self) -> None:
+        options = TableOptions(edges=self._uploaded.get("edges"))
+        self._preview, self._roles = None, {}
+        found = await asyncio.to_thread(preview, self._uploaded["nodes"], options)
+        self._preview = found
+        self._roles = {one.column: "" if one.column in found.targets else one.role for one in found.columns}
+
+    def _draw_columns(self) -> None:
+        """Ten rows of the node table, with the role of each column."""
+        if self._preview is None:
+            return
+        found = self._preview
+        tag("h3", f"Columns of {self._uploaded['nodes'].name}")
+        with tag("div", classes="scroll preview", tabindex="0", aria_label="The first rows"), tag("table"):
+            with tag("thead"):
+                with tag("tr"):
+                    for one in found.columns:
+                        tag("th", one.column, scope="col")
+                with tag("tr"):
+                    for one in found.columns:
+                        with tag("td"):
+                            self._draw_role(one.column, bool(one.problem))
+                            tag("span", page_text(one.problem) or one.reason, "soft small")
+            with tag("tbody"):
+                for row in found.rows:
+                    with tag("tr"):
+                        for cell in row:
+                            tag("td", cell)
+
+    @property
+    def _undecided(self) -> list[str]:
+        return [column for column, role in self._roles.items() if not role]
+
+    def _draw_options(self) -> None:
+        if self._preview is None:
+            return
+        if self._undecided:
+            text = "may hold the classes. Choose the role label for one of them, and another role for the rest."
+            tag("p", f"{', '.join(self._undecided)} {text}", "note")
+        self._check("Number the rows", "id" not in self._roles.values(), self._number_rows)
+        self._check("Leave out unknown nodes, with their edges and labels", self._unknown_nodes == "drop", self._drop)
+        if "edges" not in self._uploaded:
+            self._field("Nearest neighbours that each row is linked to", "_neighbours", type="number", min=1, max=100)
+        if "picture" in self._roles.values():
+            self._field("Folder of the pictures on this machine", "_pictures", type="text", placeholder="/home/…")
+
+    def _draw_role(self, column: str, has_problem: bool) -> None:
+        with tag("select", aria_label=f"Role of column {column}", data_column=column) as choice:
+            for role, title in (ROLES | (MORE_ROLES if has_problem else {})).items():
+                tag("option", title, value=role, selected=True if role == self._roles[column] else None)
+
+        def choose(event: Any) -> None:
+            self._roles[column] = str(event.args)
+            self.window.draw()
+
+        choice.on("change", choose, js_handler=f"(event) => emit({THIS_VALUE})")
+
+    def _check(self, title: str, value: bool, choose: Callable[[bool], None]) -> None:
+        with tag("label", classes="row"):
+            field = tag("input", type="checkbox", checked=True if value else None)
+            tag("span", title)
+        field.on("change", lambda event: choose(bool(event.args)), js_handler=f"(event) => emit({THIS_CHECKED})")
+
+    def _field(self, title: str, attribute: str, **attributes: Any) -> None:
+        with tag("label", classes="stack"):
+            tag("span", title, "small soft")
+            field = tag("input", value=getattr(self, attribute), **attributes)
+        store = partial(setattr, self, attribute)
+        field.on("change", lambda event: store(str(event.args)), js_handler=f"(event) => emit({THIS_VALUE})")
+
+    def _number_rows(self, number: bool) -> None:
+        """Ignore the column of ids; without numbers, its role is to be chosen."""
+        self._roles |= {column: "ignore" for column, role in self._roles.items() if number and role == "id"}
+        self.changed(self._columns)  # draws it again
+        self.window.draw()
+
+    def _drop(self, drop: bool) -> None:
+        self._unknown_nodes = "drop" if drop else "error"
 
     def _draw_datasets(self) -> None:
         with tag("section", classes="stack"):
             tag("h3", "Datasets")
             with tag("div", classes="datasets"):
                 for name in datasets.NAMES:
-                    read = partial(self.studio.project.load_dataset, name)
+                    read = partial(self.window.change, self.studio.project.load_dataset, name)
                     with button("", partial(self._load, f"Reading {name}", read), data_dataset=name):
                         tag("b", name)
                         tag("span", DATASETS.get(name, ""), "soft small")
 
     async def _load_files(self) -> None:
-        def load() -> None:
-            options: dict[str, Any] = dict(self._uploaded)
-            if not options.keys() & {"edges", "nodes", "graph"}:
-                raise InputError("No file is chosen; choose edges, nodes or a graph.")
-            if "nodes" in options and "edges" not in options:
-                if not self._neighbours.value:
-                    raise InputError("No number of nearest neighbours; give at least 1.")
-                options["knn"] = int(self._neighbours.value)
-            self.studio.project.load_files(TableOptions(**options))
+        def load(*, window: str) -> None:
+            self.studio.project.load_files(self._table_options(), pictures=self._picture_folder(), window=window)
 
-        await self._load("Reading your files", load)
+        async def read() -> None:
+            await self.window.change(load)
+            self._uploaded, self._preview, self._roles = {}, None, {}
 
-    async def _load(self, title: str, load: Callable[[], None]) -> None:
+        await self._load("Reading your files", read)
+
+    def _table_options(self) -> TableOptions:
+        given: dict[str, Any] = dict(self._uploaded)
+        if not given.keys() & {"edges", "nodes", "graph"}:
+            raise InputError("No file is chosen; choose a table, edges or a graph.")
+        if self._undecided:
+            raise InputError(
+                f"{', '.join(self._undecided)} may hold the classes; choose a role above each of these columns."
+            )
+        if "nodes" in given and "edges" not in given:
+            if not self._neighbours.isdigit():
+                raise InputError("No number of nearest neighbours; give at least 1.")
+            given["knn"] = int(self._neighbours)
+        options = TableOptions(**given, unknown_nodes=self._unknown_nodes)  # type: ignore[arg-type]
+        return options.with_roles(self._roles) if self._roles else options
+
+    def _picture_folder(self) -> Path | None:
+        folder = Path(self._pictures).expanduser() if self._pictures else None
+        if folder is not None and not folder.is_dir():
+            raise InputError(f"{self._pictures} is no folder; give the folder that the paths of the pictures begin at.")
+        return folder
+
+    async def _load(self, title: str, read: Action) -> None:
+        """Load another graph; if there is one, ask first."""
+
         async def action() -> None:
             await self.studio.cancel()
-            await self.studio.change(load)
-            self._after_load()
+            load = self.studio.snapshot.load
+            await read()
+            if self.studio.snapshot.load != load:
+                self.window.go("Label")
+                if load:
+                    self.window.notify("The previous graph is kept under Data; Undo returns to it.", False)
+                if self.studio.project.loaded.picture_origins:
+                    ui.navigate.reload()  # the page may load pictures from their servers only from now on
 
         if "hidden" not in self._busy.classes:
+            return
+        if self.studio.snapshot.load and not await self._ask(title):
             return
         self._busy.text = title
         self._busy.show(True)
         await self.window.act(action)
         self._busy.show(False)
+
+    async def _ask(self, title: str) -> bool:
+        snapshot = self.studio.snapshot
+        with self.pane, ui.dialog() as dialog, tag("div", classes="studio dialog stack", role="alertdialog"):
+            tag("h2", f"{title}?")
+            labels = plural(len(snapshot.labels), "label")
+            tag("p", f"{snapshot.title} is set aside with its {labels}. It stays under Data, and Undo returns to it.")
+            with tag("div", classes="row"):
+                button("Load", partial(dialog.submit, True), "main", id="confirm", autofocus=True)
+                button("Cancel", partial(dialog.submit, False))
+        answer = await dialog
+        dialog.delete()
+        return bool(answer)

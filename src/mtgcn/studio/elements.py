@@ -9,12 +9,16 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
+from mtgcn.report import fit_page
+from mtgcn.shapes import Int
+from mtgcn.studio.fitting import MapPoints
 from mtgcn.studio.nodes import Node
 from mtgcn.studio.state import Window
 
@@ -53,7 +57,12 @@ def swatch(class_number: int | None) -> Tag:
     """The colour of a class; a ring for no class."""
     if class_number is None:
         return tag("span", classes="swatch none", aria_hidden="true")
-    return tag("span", classes="swatch", aria_hidden="true", style=f"--own: var(--k{class_number})")
+    return tag(
+        "span",
+        classes="swatch",
+        aria_hidden="true",
+        style=f"--own: var(--k{class_number}); clip-path: var(--s{class_number})",
+    )
 
 
 def key(name: str) -> Tag:
@@ -75,14 +84,6 @@ def bullets(lines: Sequence[str], classes: str = "note") -> None:
         with tag("ul", classes=classes):
             for line in lines:
                 tag("li", line)
-
-
-def plural(count: int, noun: str) -> str:
-    """
-    >>> plural(1, "label"), plural(2, "label")
-    ('1 label', '2 labels')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class View(ABC):
@@ -118,28 +119,33 @@ class View(ABC):
     async def show_node(self, node: str) -> None:
         await self.window.act(lambda: self.window.show(node))
 
-    def draw_nodes(self, nodes: Iterable[tuple[Node, str]]) -> None:
-        """A list of nodes to go to, each with its class and a text about it."""
-        with tag("ul", classes="neighbours"):
-            for node, text in nodes:
-                with tag("li"), button("", partial(self.show_node, node.id)):
-                    if node.picture is not None:
-                        tag("img", classes="small-picture", src=node.picture, alt="")
-                    swatch(self.class_number(node.class_name))
-                    tag("span", node.id, "name")
-                    tag("span", text, "class")
+    def draw_node(self, node: Node, text: str) -> None:
+        """A button that shows a node, with its class and a text about it."""
+        with button("", partial(self.show_node, node.id), "node"):
+            if node.picture is not None:
+                tag("img", classes="small-picture", src=node.picture, alt="")
+            swatch(self.class_number(node.class_name))
+            tag("span", node.title, "name")
+            tag("span", text, "class")
 
 
-class NodeMap(Element, component="static/node_map.js"):
+class NodeMap(Element, component=Path(fit_page.__file__).parent / "templates" / "node_map.js"):
     """All nodes in the plane. Coordinates are sent once, colours when they change."""
 
-    def __init__(self, places: np.ndarray, ids: Sequence[str], on_node: Callable[[int], Any]) -> None:
+    def __init__(
+        self,
+        points: MapPoints,
+        on_node: Callable[[int], Any],
+        on_lasso: Callable[[Int[np.ndarray, "chosen"]], Any] = lambda _: None,
+    ) -> None:
         super().__init__()
-        self.ids = list(ids)
-        self.props["x"], self.props["y"] = centred(places)
+        self.ids = list(points.names)
+        self.props["x"], self.props["y"] = centred(points.places)
         self.props["ids"] = self.ids
-        self.props["title"] = f"Map of {len(ids)} nodes; arrow keys move it, plus and minus zoom, Home shows all"
+        self.props["total"] = points.total
+        self.props["levels"] = [fit_page.SURE, fit_page.UNSURE]
         self.on("node", lambda event: on_node(int(event.args)))
+        self.on("lasso", lambda event: on_lasso(nodes_of_bits(str(event.args))))
 
     def colour(
         self, classes: np.ndarray, confidence: np.ndarray, labelled: np.ndarray, class_names: Sequence[str]
@@ -153,6 +159,11 @@ class NodeMap(Element, component="static/node_map.js"):
 def packed(values: np.ndarray, kind: str) -> str:
     """An array for the scripts: base64 of little-endian numbers."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<")).tobytes()).decode()
+
+
+def nodes_of_bits(text: str) -> Int[np.ndarray, "chosen"]:
+    """The numbers of the set bits, of which the scripts send base64."""
+    return np.flatnonzero(np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), bitorder="little"))
 
 
 def centred(places: np.ndarray) -> tuple[str, str]:

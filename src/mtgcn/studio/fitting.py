@@ -28,7 +28,7 @@ from pydantic import BaseModel
 import mtgcn
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError
-from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, chosen_method
+from mtgcn.estimator.graph_model import DEFAULT_METHOD, MEASURING, GraphModel, chosen_method, measured_accuracy
 from mtgcn.estimator.inputs import check_learnable
 from mtgcn.estimator.persistence import is_model, load_model, save_model
 from mtgcn.labels import UNLABELED
@@ -40,9 +40,8 @@ from mtgcn.shapes import Float, Int
 from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.studio.project import Project
 from mtgcn.training.progress import current_stage, current_unit, progress_callbacks, report_progress, stage
-from mtgcn.uncertainty.held_out import expected_accuracy, why_not_measurable
 from mtgcn.uncertainty.suggestions import smoothed_features
-from mtgcn.workflows.fit import Expectation, for_the_card, mean_confidence, summary_of, within_memory
+from mtgcn.workflows.fit import for_the_card, mean_confidence, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
 
 CACHE = "cache"  # folder in the project; nothing is written outside of it
@@ -50,6 +49,7 @@ CACHE = "cache"  # folder in the project; nothing is written outside of it
 START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting import main; main(sys.argv[2])"
 RECORD = "studio"  # the key of the `FitRecord` in the card of a model
 LAYOUT_SEED = 0
+MAX_ON_MAP = 200_000  # nodes; their colours are sent after every label
 
 Curve = Sequence[tuple[int, float]]  # epoch, value
 
@@ -62,7 +62,7 @@ class FitOptions:
     settings: Sequence[str] = ()  # key=value
     seed: int = 0
     device: str = "auto"
-    folds: int = 5  # of the cross-validated accuracy; 0: not measured
+    folds: int | None = None  # of the cross-validated accuracy; None: see `measured_accuracy`; 0: not measured
 
     def new_model(self, project: Project) -> GraphModel:
         """An unfitted model, configured like that of `mtgcn fit` for the same files."""
@@ -249,11 +249,23 @@ def check_labels(project: Project) -> None:
 
 
 def fitted_model(project: Project) -> GraphModel | None:
-    """The model of the project; None without one, or if it belongs to another graph."""
+    """The model of the project; None without one, or if it belongs to another graph or version."""
     if project.state.source is None or not is_model(project.model_folder):
         return None
-    model = load_model(project.model_folder)
+    try:
+        model = load_model(project.model_folder)
+    except InputError:  # the labels are enough to fit another one
+        return None
     return model if model.training_.get(RECORD, {}).get("graph") == project.loaded.fingerprint else None
+
+
+def first_answer(project: Project) -> GraphModel:
+    """A model within a second, until there is a better one: label propagation, or of features alone without edges."""
+    check_labels(project)
+    graph = project.labelled_graph()
+    with collected_notes():
+        method = method_from_text("lp" if graph.num_edges else "logistic", [])
+        return GraphModel(method, device="cpu", random_state=0).fit_graph(graph)
 
 
 def fit_project(project: Project, options: FitOptions) -> FitRecord:
@@ -278,12 +290,9 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
         else:
             model.fit_graph(graph)
         seconds = perf_counter() - started
-        with stage("measuring accuracy on held-out labels"):
-            fit, folds = (model.graph_, model.method_), options.folds
-            why_not = why_not_measurable(*fit, folds) if folds else "not measured, as asked"
-            expected: Expectation = None, why_not
-            if not why_not:
-                expected = expected_accuracy(*fit, seed=options.seed, device=device, folds=folds), None
+        with stage(MEASURING):
+            asked = options.folds != 0
+            expected = measured_accuracy(model, options.folds) if asked else (None, "not measured, as asked")
     record = FitRecord(graph=project.loaded.fingerprint, labels=len(graph.known), refitted=refitted)
     if previous is not None:
         now = model.transduction_.astype(object)
@@ -314,13 +323,15 @@ class MapPoints:
     nodes: Int[np.ndarray, "shown"]
     places: Float[np.ndarray, "shown 2"]  # from 0 to 1
     ids: Sequence[str]
+    names: Sequence[str]  # titles to show
+    total: int  # nodes of the graph
 
 
 def map_points(project: Project, model: GraphModel | None) -> MapPoints:
     """The nodes on the map, by the predictions of a model if there is one; takes seconds if they are not cached."""
     loaded = project.loaded
     labelled = [] if model is None else model.graph_.known.tolist()
-    nodes = shown_nodes(loaded.graph.num_nodes, labelled, LAYOUT_SEED)
+    nodes = shown_nodes(loaded.graph.num_nodes, labelled, LAYOUT_SEED, MAX_ON_MAP)
     rows = smoothed_features(loaded.graph)[nodes] if model is None else map_rows(model, nodes)
 
     def layout() -> dict[str, np.ndarray]:
@@ -328,4 +339,7 @@ def map_points(project: Project, model: GraphModel | None) -> MapPoints:
 
     with stage("placing nodes on the map", unit="step"):
         arrays = cached_arrays("map", fingerprint(LAYOUT_SEED, rows), {"places": (len(nodes), 2)}, layout)
-    return MapPoints(nodes, arrays["places"], [loaded.ids[node] for node in nodes.tolist()])
+    ids = [loaded.ids[node] for node in nodes.tolist()]
+    names = loaded.graph.node_names
+    titles = ids if names is None else [names[node] or loaded.ids[node] for node in nodes.tolist()]
+    return MapPoints(nodes, arrays["places"], ids, titles, loaded.graph.num_nodes)

@@ -7,6 +7,7 @@ requests carry another Host or Origin and are refused. All pages, static files a
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -21,8 +22,9 @@ UPLOAD_PATH = "/_nicegui/client/"  # only here are large bodies accepted
 MAX_BODY_BYTES = 1 << 20  # of any request that is no upload
 REDIRECT = '<!doctype html><title>mtgcn studio</title><script>location.replace("/")</script>'
 # Nothing is loaded from other hosts, even if a package tries to. Vue compiles templates in the page (unsafe-eval).
+CONTENT_POLICY = "Content-Security-Policy"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    CONTENT_POLICY: "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -38,6 +40,7 @@ class Served:
     host: str
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    key: str = ""  # in the cookie; kept across starts, so that open pages find their way back
 
     @property
     def authority(self) -> str:
@@ -63,8 +66,15 @@ class Served:
 class Guard:
     """Forwards requests to an application if host, origin and token are right."""
 
-    def __init__(self, application: ASGIApp, served: Served, max_upload_bytes: int) -> None:
+    def __init__(
+        self,
+        application: ASGIApp,
+        served: Served,
+        max_upload_bytes: int,
+        picture_origins: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self.application, self.served, self.max_upload_bytes = application, served, max_upload_bytes
+        self.picture_origins = picture_origins  # servers that the page may load pictures from
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -86,8 +96,10 @@ class Guard:
             return _refusal(403, "This is not the address the studio is served under; open the one it printed.")
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
             return _refusal(403, "The studio accepts requests of its own page only.")
-        given = [*request.query_params.getlist(TOKEN), request.cookies.get(self.served.cookie, "")]
-        if not any(secrets.compare_digest(one.encode(), self.served.token.encode()) for one in given):
+        cookie = request.cookies.get(self.served.cookie, "")
+        given = [(one, self.served.token) for one in (*request.query_params.getlist(TOKEN), cookie)]
+        given += [(cookie, self.served.key)] if self.served.key else []
+        if not any(secrets.compare_digest(one.encode(), wanted.encode()) for one, wanted in given):
             return _refusal(
                 401, "The studio's address ends with a token; open it as it was printed, or start the studio again."
             )
@@ -96,7 +108,7 @@ class Guard:
         # Move the token from the address into a cookie that no script reads and no other site sends. The response is a
         # page that reloads, not a redirect: after a link on another site, browsers would not send the cookie with a
         # redirect.
-        cookie = f"{self.served.cookie}={self.served.token}; HttpOnly; SameSite=Strict; Path=/"
+        cookie = f"{self.served.cookie}={self.served.key or self.served.token}; HttpOnly; SameSite=Strict; Path=/"
         return HTMLResponse(REDIRECT, headers=HEADERS | {"Set-Cookie": cookie, "Cache-Control": "no-store"})
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +135,11 @@ class Guard:
                 return  # the response to an interrupted request is sent below
             if message["type"] == "http.response.start":
                 started = True
-                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                headers = HEADERS
+                if scope["path"] == "/" and (origins := self.picture_origins()):
+                    policy = HEADERS[CONTENT_POLICY].replace("data: blob:", f"data: blob: {' '.join(origins)}")
+                    headers = HEADERS | {CONTENT_POLICY: policy}
+                own = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
                 message = {**message, "headers": [*message.get("headers", []), *own]}
             await send(message)
 

@@ -1,51 +1,68 @@
-"""The view for labelling: the node with its classes, the map, and the neighbourhood."""
+"""The view for labelling: the evidence for a node and its classes, the map, and its neighbours."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 import numpy as np
 from nicegui.events import GenericEventArguments
 
+from mtgcn.estimator.explanation import COLUMNS, LABELS, NEAREST, NEIGHBOURS, Explanation
 from mtgcn.shapes import Bool, Float, Int
-from mtgcn.studio.elements import NodeMap, Tag, View, button, centred, key, plural, swatch, tag
-from mtgcn.studio.nodes import Node, NodeView
-from mtgcn.studio.state import Studio, Window
+from mtgcn.studio.elements import NodeMap, Tag, View, button, centred, key, swatch, tag
+from mtgcn.studio.nodes import Node, Nodes, NodeView
+from mtgcn.studio.state import Studio, Window, class_keys, fit_status, plural
 
-KEYS = "1234567890"  # of the classes, in their order
 MIN_CLASSES_FOR_COLUMNS = 8
-MAX_POINT_NAME = 12  # characters beside a point
-MAX_NAMED_POINTS = 13
-MAX_ON_ONE_RING = 16
-PLOT_WIDTH, PLOT_HEIGHT = 320, 250
+SHORT_NAME, LONG_NAME = 5, 12  # characters, which fit two columns on a narrow and on a wide screen
+MAX_REASONS = 5  # of an explanation, by table
 # The node that was shown when the button was pressed, whatever is shown when the server handles the event.
-WITH_SHOWN_NODE = "() => emit(document.querySelector('[data-node]').dataset.node)"
+SHOWN_NODE = "document.querySelector('[data-node]').dataset.node"
+TOGGLE_TEXT = """(event) => {
+    const open = event.currentTarget.previousElementSibling.classList.toggle("open");
+    event.currentTarget.textContent = open ? "Show less" : "Show all";
+}"""
 
 
 class LabelView(View):
-    """Left the node to label, its classes and the buttons to move on; then the map; right its neighbourhood."""
+    """Left the node to label, its classes and the buttons to move on; then the map; right its neighbours."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
         self._shares: list[Tag] = []
         self._buttons: list[Tag] = []
+        self._shows_practice = False
+        self._explained: tuple[Nodes | None, str, Explanation] | None = None  # model, node
         with tag("div", classes="label-view", id="label") as self.pane:
             with tag("section", classes="pane", aria_label="The node to label", id="queue") as self._card:
-                self._head = tag("div", classes="stack", aria_live="polite")
+                self._line = tag("div", classes="teach-line", role="status", id="line")
+                self._evidence = tag("div", classes="stack", aria_live="polite", id="evidence", tabindex="0")
                 self._classes = tag("div", classes="classes", role="group", aria_label="Classes")
+                self._add = tag("form", classes="class-row")
                 self._moves = tag("div", classes="moves")
-                self._attributes = tag("div", classes="stack")
-                self._upcoming = tag("div", classes="stack upcoming")
             self._map = MapPane(window)
-            self._around = tag("section", classes="pane", aria_label="Neighbourhood", id="around")
+            with tag("section", classes="pane", aria_label="Neighbourhood"):
+                self._around = tag("div", classes="stack", id="around")
+                self._upcoming = tag("div", classes="stack upcoming", id="upcoming")
+        with self._add:
+            tag("input", type="text", placeholder="another class", aria_label="Another class", id="another-class")
+            tag("button", "Add and label", type="submit")
+        self._add.on(
+            "submit.prevent",
+            lambda event: window.act(lambda: window.label_as_new(*map(str, event.args))),
+            js_handler=f"(event) => {{ const field = event.target.querySelector('input'), name = field.value; "
+            f"field.value = ''; field.blur(); document.querySelector('#queue .classes button')?.focus(); "
+            f"emit({SHOWN_NODE}, name); }}",  # the keys of the classes work again
+        )
         with self._moves:
             for title, shortcut, action in (
                 ("Previous", "←", lambda node: window.previous()),
                 ("Skip", "S", window.skip),
                 ("Undo", "U", lambda node: window.undo()),
                 ("Next", "→", lambda node: window.next()),
-                ("Remove the label", "", partial(window.label, class_number=None)),
+                ("Remove the label", "", partial(window.label, name=None)),
             ):
                 with self._node_button(action) as self._unlabel:
                     tag("span", title)
@@ -53,21 +70,22 @@ class LabelView(View):
                         key(shortcut)
 
     def update(self) -> None:
-        view, snapshot = self.window.view, self.studio.snapshot
+        view, snapshot, studio = self.window.view, self.studio.snapshot, self.studio
         self.redraw(self._classes, self._draw_classes, snapshot.classes)
         if self.changed("node", view, snapshot.classes):
             self._card.attributes(data_node=None if view is None else view.node.id)
-            for part in (self._classes, self._moves):
+            for part in (self._classes, self._moves, self._add):
                 part.show(view is not None)
             node = Node("") if view is None else view.node
             self._unlabel.show(node.label is not None)
             for name, made, share in zip(snapshot.classes, self._buttons, self._shares, strict=True):
                 made.attributes(aria_pressed="true" if name == node.label else "false")
                 share.text = f"{100 * node.probabilities[name]:.0f} %" if name in node.probabilities else ""
-        self.redraw(self._head, self._draw_head, view, self.studio.queue)
-        self.redraw(self._attributes, self._draw_attributes, view)
+        practice = self._shows_practice, studio.nodes, len(snapshot.labels)
+        self.redraw(self._line, self._draw_line, fit_status(studio), studio.changed, *practice)
+        self.redraw(self._evidence, self._draw_evidence, view, studio.queue)
         self.redraw(self._upcoming, self._draw_upcoming, self.window.upcoming)
-        self.redraw(self._around, self._draw_around, view, snapshot.classes)
+        self.redraw(self._around, self._draw_around, view, snapshot.classes, self._explained)
         self._map.update()
 
     def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
@@ -77,60 +95,98 @@ class LabelView(View):
             await self.window.act(lambda: action(str(event.args)))
 
         made = tag("button", type="button", **attributes)
-        made.on("click", act, js_handler=WITH_SHOWN_NODE)
+        made.on("click", act, js_handler=f"() => emit({SHOWN_NODE})")
         return made
+
+    def _draw_line(self) -> None:
+        """What happens, or what is needed before it does."""
+        studio, status = self.studio, fit_status(self.studio)
+        tag("span", status.text)
+        if status.may_teach:
+            button("Teach now", partial(self.window.act, studio.fit), "link", data_keep="teach")
+        if studio.nodes is not None and studio.nodes.quick:
+            tag("span", "A first answer is shown until then.", "soft")
+        if studio.changed and studio.progress.state != "running":
+            tag("span", f"{plural(len(studio.changed), 'node')} changed.", "soft")
+            button("Show", partial(self.window.act, partial(self.window.list_nodes, "changed")), "link")
+        if studio.nodes is not None and studio.nodes.loaded.truth:
+            title = "Hide the score" if self._shows_practice else "Practice score"
+            button(title, self._toggle_practice, "link", data_keep="practice")
+            if self._shows_practice and (score := studio.nodes.practice()) is not None:
+                labels, correct, accuracy = score
+                known = "no prediction yet" if accuracy is None else f"accuracy {100 * accuracy:.0f} %"
+                tag("b", f"You labelled {labels}, {correct} as in the dataset; {known}.")
+
+    def _toggle_practice(self) -> None:
+        self._shows_practice = not self._shows_practice
+        self.update()
 
     def _draw_classes(self) -> None:
         classes = self.studio.snapshot.classes
+        keys = class_keys(classes)
         self._shares, self._buttons = [], []
-        self._classes.classes(add="many" if len(classes) >= MIN_CLASSES_FOR_COLUMNS else "", remove="many")
+        longest = max(map(len, classes), default=0)
+        narrow = "short" if longest <= SHORT_NAME else "many" if longest <= LONG_NAME else ""
+        self._classes.classes(add=narrow if len(classes) >= MIN_CLASSES_FOR_COLUMNS else "", remove="many short")
         for number, name in enumerate(classes):
-            label = partial(self.window.label, class_number=number)
-            with self._node_button(label, aria_pressed="false", data_class=name) as made:
-                if number < len(KEYS):
-                    key(KEYS[number])
+            with self._node_button(
+                partial(self.window.label, name=name), aria_pressed="false", data_class=name
+            ) as made:
+                if name in keys:
+                    key(keys[name].upper())
                 swatch(number)
                 tag("span", name, "name")
                 self._shares.append(tag("span", "", "share"))
             self._buttons.append(made)
         if not classes:
-            tag("p", "There is no class yet. Add the first under Data.", "soft small")
+            tag("p", "There is no class yet. Name the first one for this node:", "soft small")
 
-    def _draw_head(self) -> None:
-        if self.window.view is None:
+    def _draw_evidence(self) -> None:
+        view = self.window.view
+        if view is None:
             waiting = not self.studio.queue
             tag("h2", "Choosing nodes to label" if waiting else "No node left")
             text = "This takes a moment on a large graph." if waiting else "Every node is labelled or skipped."
             tag("p", text, "soft")
             return
-        node = self.window.view.node
+        node = view.node
         with tag("div", classes="node-head"):
             if node.picture is not None:
-                tag("img", classes="picture", src=node.picture, alt=f"Picture of {node.id}")
+                tag("img", classes="picture", src=node.picture, alt=f"Picture of {node.title}")
             with tag("div", classes="stack"):
-                tag("span", "Node", "soft small")
-                tag("h2", node.id)
+                tag("span", f"Node {node.id}" if node.name else "Node", "soft small")
+                tag("h2", node.title)
                 with tag("p", classes="verdict"):
                     swatch(self.class_number(node.class_name))
                     tag("span", node.class_text)
+        by_kind = {kind: [cell for cell in view.attributes if cell.kind == kind] for kind in ("", "text", "link")}
+        for cell in by_kind["text"]:
+            with tag("div", classes="text"):
+                tag("span", cell.column, "soft small")
+                tag("p", cell.value, "clamped")
+                tag("button", "Show all", "link small", type="button").on("click", js_handler=TOGGLE_TEXT)
+        for cell in by_kind["link"]:
+            with tag("p", classes="small"):
+                tag("span", f"{cell.column}: ", "soft")
+                tag("a", cell.value, href=cell.value, target="_blank", rel="noopener noreferrer")
+        if by_kind[""]:
+            with tag("dl", classes="facts", tabindex="0", aria_label="Attributes"):
+                for cell in by_kind[""]:
+                    with tag("div"):
+                        tag("dt", cell.column)
+                        tag("dd", cell.value)
+        if view.attributes_left_out:
+            tag("p", f"and {view.attributes_left_out} more", "soft small")
         if self.window.reason:
             tag("p", f"Why this node: {self.window.reason}", "why")
-
-    def _draw_attributes(self) -> None:
-        view = self.window.view
-        if view is not None and view.attributes:
-            tag("h3", "Attributes")
-            with tag("dl", classes="facts", tabindex="0", aria_label="Attributes"):
-                for name, value in view.attributes:
-                    tag("dt", name)
-                    tag("dd", value)
-            if view.attributes_left_out:
-                tag("p", f"and {view.attributes_left_out} more", "soft small")
 
     def _draw_upcoming(self) -> None:
         if self.window.upcoming:
             tag("h3", "Next in the queue")
-            self.draw_nodes((node, f"{node.predicted}?" if node.predicted else "") for node in self.window.upcoming)
+            with tag("ul", classes="neighbours"):
+                for node in self.window.upcoming:
+                    with tag("li"):
+                        self.draw_node(node, f"{node.predicted}?" if node.predicted else "")
 
     # Neighbourhood
 
@@ -141,59 +197,67 @@ class LabelView(View):
         count = len(view.neighbours) + view.neighbours_left_out
         tag("h3", plural(count, "neighbour") if count else "No neighbours")
         if count:
-            self._draw_plot(view)
-        if view.node.predicted is not None:
-            self._draw_explanation(view)
-        if count:
-            self.draw_nodes((node, node.class_text) for node in view.neighbours)
+            self._draw_neighbours(view)
             if view.neighbours_left_out:
                 tag("p", f"and {view.neighbours_left_out} more", "soft small")
+        if view.node.predicted is not None:
+            with tag("div", classes="stack"):
+                tag("h3", "How it was predicted")
+                for line in explanation(view.node, self.studio.has_model):
+                    tag("p", line, "small")
+                others = {peer: name for peer, name in view.node.peers.items() if name != view.node.predicted}
+                if others:
+                    with tag("dl", classes="facts"):
+                        for peer, name in others.items():
+                            with tag("div"):
+                                tag("dt", peer)
+                                tag("dd", name)
+                if self._explained is not None and self._explained[:2] == (self.studio.nodes, view.node.id):
+                    self._draw_explanation(self._explained[2])
+                elif self.studio.has_model:
+                    button("Explain", partial(self.window.act, self._explain), "link", data_keep="explain")
 
-    def _draw_explanation(self, view: NodeView) -> None:
-        with tag("div", classes="stack"):
-            tag("h3", "How it was predicted")
-            for line in explanation(view.node):
-                tag("p", line, "small")
-            others = {peer: name for peer, name in view.node.peers.items() if name != view.node.predicted}
-            if others:
+    async def _explain(self) -> None:
+        """Explain the class of the shown node; the first time takes longer."""
+        view, nodes = self.window.view, self.studio.nodes
+        assert view is not None
+        assert nodes is not None
+        model, place = nodes.fitted, nodes.loaded.index[view.node.id]
+        found = await asyncio.to_thread(lambda: model.explain(model.graph_.node_ids[place]))
+        self._explained = nodes, view.node.id, found
+
+    def _draw_explanation(self, found: Explanation) -> None:
+        tag("p", found.sentence, "small", id="explanation")
+        for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST):
+            parts = found.tables.get(title, [])[:MAX_REASONS]
+            if parts:
+                tag("h3", title.capitalize())
                 with tag("dl", classes="facts"):
-                    for peer, name in others.items():
-                        tag("dt", peer)
-                        tag("dd", name)
-            pseudo = sorted((one.pseudo_label_since, one.id) for one in view.neighbours if one.pseudo_label_since)
-            if pseudo:
-                text = (
-                    f"{plural(len(pseudo), 'neighbour')} became pseudo-labels, {pseudo[0][1]} first, in epoch "
-                    f"{pseudo[0][0]}; they have a dashed ring above."
-                )
-                tag("p", text, "small soft")
+                    for part in parts:
+                        with tag("div"):
+                            tag("dt", part.name)
+                            tag("dd", f"{part.value:+.3f}")
 
-    def _draw_plot(self, view: NodeView) -> None:
-        """The node, its neighbours around it, those of one class side by side, and the edges among them."""
-        number = {one.id: self.class_number(one.class_name) for one in (view.node, *view.neighbours)}
-        ordered = sorted(view.neighbours, key=lambda one: (number[one.id] is None, number[one.id]))
-        turns = 2 * np.pi * np.arange(len(ordered)) / len(ordered) - np.pi / 2
-        far = np.where((np.arange(len(ordered)) % 2 == 0) | (len(ordered) <= MAX_ON_ONE_RING), 1, 0.62)
-        x = np.append(PLOT_WIDTH / 2 + 128 * far * np.cos(turns), PLOT_WIDTH / 2).round(1).tolist()
-        y = np.append(PLOT_HEIGHT / 2 + 94 * far * np.sin(turns), PLOT_HEIGHT / 2).round(1).tolist()
-        points = [*ordered, view.node]
-        place = {one.id: f"{left} {top}" for one, left, top in zip(points, x, y, strict=True)}
-        title = f"{view.node.id} and its neighbours"
-        with tag("svg", "", "neighbourhood", viewBox=f"0 0 {PLOT_WIDTH} {PLOT_HEIGHT}", role="img", aria_label=title):
-            for kind, own in (("edge aside", False), ("edge", True)):
-                edges = [ends for ends in view.edges if (view.node.id in ends) == own]
-                tag("path", classes=kind, d="".join(f"M{place[one]}L{place[other]}" for one, other in edges))
-            for one, left, top in zip(points, x, y, strict=True):
-                radius, colour = 13 if one is view.node else 8, number[one.id]
-                with tag("g", classes="point", style=None if colour is None else f"--own: var(--k{colour})") as point:
-                    tag("title", f"{one.id}: {one.class_text}")
-                    if one.pseudo_label_since:
-                        tag("circle", classes="pseudo", cx=left, cy=top, r=radius + 4)
-                    tag("circle", "", "disc" if one.label is None else "disc labelled", cx=left, cy=top, r=radius)
-                    if one is not view.node and len(points) <= MAX_NAMED_POINTS:
-                        short = one.id if len(one.id) <= MAX_POINT_NAME else one.id[: MAX_POINT_NAME - 1] + "…"
-                        tag("text", short, "name", x=left, y=top - 13 if top < PLOT_HEIGHT / 2 else top + 20)
-                point.on("click", partial(self.show_node, one.id), [])
+    def _draw_neighbours(self, view: NodeView) -> None:
+        """The neighbours with their columns beside those of the node, if it has any."""
+        if not view.compared:
+            with tag("ul", classes="neighbours"):
+                for one in view.neighbours:
+                    with tag("li"):
+                        self.draw_node(one, one.class_text)
+            return
+        with tag("div", classes="scroll compared", tabindex="0", aria_label="Neighbours"), tag("table"):
+            with tag("thead"), tag("tr"):
+                for column in ("node", *view.compared):
+                    tag("th", column, scope="col")
+            with tag("tbody"):
+                for one in (view.node, *view.neighbours):
+                    cells = {cell.column: cell.value for cell in one.cells}
+                    with tag("tr", classes="own" if one is view.node else ""):
+                        with tag("th", scope="row"):
+                            self.draw_node(one, one.class_text)
+                        for column in view.compared:
+                            tag("td", cells.get(column, ""))
 
 
 class MapPane(View):
@@ -217,12 +281,12 @@ class MapPane(View):
         self.redraw(self._legend, self._draw_colours, studio.snapshot, self._only, studio.points)
         if self.changed("node", view, studio.points):
             number = -1 if view is None else self._index.get(view.node.id, -1)
-            around = () if view is None or number < 0 else view.neighbours
+            around = () if view is None else view.neighbours
             self._map.run_method("select", number, [self._index[one.id] for one in around if one.id in self._index])
 
     def _draw_map(self) -> None:
         points = self.studio.points
-        if points is not None and self._map is not None and list(points.ids) == self._map.ids:
+        if points is not None and self._map is not None and list(points.names) == self._map.ids:
             self._map.run_method("moveNodes", *centred(points.places))
             return
         self._holder.clear()
@@ -233,13 +297,22 @@ class MapPane(View):
                 tag("p", "Computing the map.", "pane soft")
             else:
                 self._index = {node: number for number, node in enumerate(points.ids)}
-                self._map = NodeMap(points.places, points.ids, lambda number: self.show_node(points.ids[number]))
+                self._map = NodeMap(points, lambda number: self.show_node(points.ids[number]), self._choose)
+
+    async def _choose(self, numbers: Int[np.ndarray, "chosen"]) -> None:
+        """List the nodes inside the lasso."""
+        assert self.studio.points is not None
+        if len(numbers):
+            self.studio.chosen = [self.studio.points.ids[number] for number in numbers.tolist()]
+            await self.window.act(partial(self.window.list_nodes, "chosen"))
 
     def _draw_colours(self) -> None:
         assert self._map is not None
+        assert self.studio.points is not None
         names, only = self.studio.snapshot.classes, self.class_number(self._only)
         classes, confidence, labelled = colours(self.studio)
-        self._map.colour(classes, confidence, labelled, names)
+        shown = self.studio.points.nodes
+        self._map.colour(classes[shown], confidence[shown], labelled[shown], names)
         self._map.run_method("showOnly", -1 if only is None else only)
         counts = np.bincount(classes[classes >= 0], minlength=len(names)).tolist()
         for number, name in enumerate(names):
@@ -256,21 +329,24 @@ class MapPane(View):
 
 def colours(
     studio: Studio,
-) -> tuple[Int[np.ndarray, "shown"], Float[np.ndarray, "shown"], Bool[np.ndarray, "shown"]]:
-    """Class of each node on the map (-1: none), its confidence, and whether it is labelled now."""
-    points, nodes, snapshot = studio.points, studio.nodes, studio.snapshot
-    assert points is not None
-    number = {name: code for code, name in enumerate(snapshot.classes)}
-    labels = np.array([number.get(snapshot.labels.get(node, ""), -1) for node in points.ids])
-    classes, confidence = np.full(len(labels), -1), np.zeros(len(labels))
-    if nodes is not None and nodes.model is not None:
+) -> tuple[Int[np.ndarray, "nodes"], Float[np.ndarray, "nodes"], Bool[np.ndarray, "nodes"]]:
+    """Class of each node (-1: none), its confidence, and whether it is labelled now."""
+    nodes, snapshot = studio.nodes, studio.snapshot
+    assert nodes is not None
+    number, index = {name: code for code, name in enumerate(snapshot.classes)}, nodes.loaded.index
+    labels, classes, confidence = np.full(len(index), -1), np.full(len(index), -1), np.zeros(len(index))
+    for node in snapshot.labels.keys() & index.keys():
+        labels[index[node]] = number.get(snapshot.labels[node], -1)
+    if nodes.model is not None:
         codes = np.array([number.get(name, -1) for name in nodes.class_names])
-        classes, confidence = codes[nodes.predicted[points.nodes]], nodes.confidence[points.nodes]
+        classes, confidence = codes[nodes.predicted], nodes.confidence
     return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
 
 
-def explanation(node: Node) -> list[str]:
+def explanation(node: Node, by_model: bool) -> list[str]:
     """How the model reached its prediction."""
+    if not by_model:
+        return ["By label propagation from your labels, until the model is taught."]
     lines = []
     if node.fitted:
         lines.append("You labelled it; all peers learn from it from the first epoch.")

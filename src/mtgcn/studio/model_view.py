@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,10 +12,10 @@ from nicegui import ui
 
 from mtgcn.report.charts import Chart, curve_chart
 from mtgcn.report.fit_page import confidence_chart
-from mtgcn.studio.elements import Tag, View, bullets, button, figures, plural, swatch, tag
+from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
 from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
-from mtgcn.studio.state import LABELS_BEFORE_FIT, Studio, Window
+from mtgcn.studio.state import LABELS_BEFORE_FIT, Window, fit_status, page_text
 
 MAX_CHANGES_SHOWN = 8
 MAX_DISPUTED_SHOWN = 25
@@ -25,9 +24,9 @@ MAX_DISPUTED_SHOWN = 25
 class ModelView(View):
     """Progress and curves of a fit, and what the model predicts; drawn only while it is shown."""
 
-    def __init__(self, window: Window, go_to_label: Callable[[], None]) -> None:
+    def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._go_to_label = go_to_label
+        self._own_columns, self._excel = True, False  # of the downloads
         with tag("div", classes="page", id="model") as self.pane:
             self._head = tag("div", classes="title-row")
             with tag("section", classes="stack", aria_label="Teaching"):
@@ -53,7 +52,7 @@ class ModelView(View):
             self._bar.visible = running
             self._start.attributes(disabled=True if running else None)
             self._stop.show(running)
-        self.redraw(self._head, self._draw_head, studio.has_model)
+        self.redraw(self._head, self._draw_head, studio.has_model, self._own_columns, self._excel)
         self.redraw(self._results, self._draw_results, studio.snapshot, studio.nodes)
         self.redraw(self._curves, self._draw_curves, progress.curves)
 
@@ -62,13 +61,21 @@ class ModelView(View):
         with tag("div", classes="row"):
             for title, name in EXPORTS.items():
                 if self.studio.has_model or title == "Labels":
-                    link = tag("a", f"↓ {title}", "button", href=f"/export/{name}", download="")
+                    chosen = f"?own_columns={self._own_columns}&excel={self._excel}" if title == "Predictions" else ""
+                    link = tag("a", f"↓ {title}", "button", href=f"/export/{name}{chosen}", download="")
                     link.attributes(aria_label=f"Download: {title}")
+            if self.studio.has_model:
+                for title, attribute in (("with my columns", "_own_columns"), ("for Excel", "_excel")):
+                    ui.checkbox(title, value=getattr(self, attribute), on_change=partial(self._choose, attribute))
+
+    def _choose(self, attribute: str, event: Any) -> None:
+        setattr(self, attribute, event.value)
+        self.update()
 
     def _draw_results(self) -> None:
         nodes, counts = self.studio.nodes, self.studio.snapshot.label_counts
         predicted = nodes.predicted_counts() if nodes is not None and nodes.model is not None else {}
-        if nodes is None or nodes.model is None:
+        if nodes is None or not self.studio.has_model:
             tag("p", "There is no model yet. Label nodes of two classes and teach.", "soft")
             self._draw_classes(counts, predicted)
             return
@@ -82,7 +89,7 @@ class ModelView(View):
         shown.append((f"{100 * training['mean_confidence']:.0f} %", f"mean confidence{earlier}"))
         shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
         figures(shown)
-        bullets(training["warnings"])
+        bullets([page_text(line) for line in training["warnings"]])
         self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))])
         self._draw_classes(counts, predicted)
         if record.changes:
@@ -132,7 +139,9 @@ class ModelView(View):
             for one in disputed:
                 with tag("tr"):
                     with tag("td"):
-                        button(one.id, partial(self._show, one.id), "link")
+                        if one.picture is not None:
+                            tag("img", classes="small-picture", src=one.picture, alt="")
+                        button(one.title, partial(self._show, one.id), "link")
                     with tag("td"):
                         swatch(self.class_number(one.predicted))
                         tag("span", one.predicted)
@@ -141,7 +150,7 @@ class ModelView(View):
 
     async def _show(self, node: str) -> None:
         await self.show_node(node)
-        self._go_to_label()
+        self.window.go("Label")
 
 
 def table(title: str, *columns: str) -> Tag:
@@ -155,38 +164,10 @@ def table(title: str, *columns: str) -> Tag:
             return tag("tbody")
 
 
-@dataclass(frozen=True)
-class FitStatus:
-    title: str  # a word or two
-    text: str  # a sentence
-    kind: str = ""  # CSS class
-
-
-def fit_status(studio: Studio) -> FitStatus:
-    """The state of the model and of the fit."""
-    progress, snapshot = studio.progress, studio.snapshot
-    if not snapshot.load:
-        return FitStatus("No graph yet", "Load a graph under Data.")
-    if progress.state == "running":
-        share = f" {100 * progress.done / progress.total:.0f} %" if progress.total else ""
-        count = f", {progress.unit} {progress.done} of {progress.total}" if progress.total else ""
-        text = f"{(progress.stage or 'starting').capitalize()}{count}. You can go on labelling."
-        return FitStatus(f"Teaching{share}", text, "busy")
-    if progress.state == "failed":
-        return FitStatus("Teaching failed", f"Teaching failed: {progress.error}", "failed")
-    kept = "Stopped; the previous model is kept. " if progress.state == "cancelled" and studio.has_model else ""
-    if snapshot.new_labels:
-        pending = plural(snapshot.new_labels, "new label")
-        return FitStatus(pending, f"{kept}{pending}.")
-    if studio.has_model:
-        return FitStatus("Up to date", f"{kept}The model is up to date.", "ready")
-    return FitStatus("No model yet", "There are no labels yet: label some nodes.")
-
-
 def accuracy_figure(expected: Mapping[str, Any] | None, why_not: str | None) -> tuple[str, str]:
     if expected is None:
         return "–", f"expected accuracy unknown: {why_not}" if why_not else "expected accuracy unknown"
-    low, high = (100 * end for end in expected["ci95"])
+    low, high = (100 * end for end in expected["ci90"])
     return f"{100 * expected['accuracy']:.0f} %", f"expected accuracy, between {low:.0f} and {high:.0f} %"
 
 

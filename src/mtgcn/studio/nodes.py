@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import scipy.sparse as sp
 
 from mtgcn.errors import InputError, unknown_name
-from mtgcn.estimator.graph_model import GIVEN, GraphModel
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
-from mtgcn.io.column_table import MISSING
-from mtgcn.io.columns import open_table, title_of
+from mtgcn.estimator.predictions import GIVEN, predictions_of
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path, read_plain
@@ -29,14 +28,25 @@ from mtgcn.studio.project import LABELS, Project
 from mtgcn.studio.source import LoadedGraph
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import FirstSuggestion, Suggestion, first_suggestions, suggest, uncertainty_of
-from mtgcn.workflows.predict import predictions_of, predictions_table
+from mtgcn.workflows.predict import predictions_table
 
 MAX_ATTRIBUTES = 40
 MAX_NEIGHBOURS = 24
-MAX_COLUMNS = 100  # of a table shown as text; for wider tables features are shown
-MAX_VALUE_LENGTH = 300
+MIN_TEXT_LENGTH = 80  # characters from which a value is shown as text
+MAX_COMPARED_COLUMNS = 6  # beside those of the neighbours
+DOUBTFUL_SHARE = 0.1  # of the rows of a table, which the queue asks about
+CERTAINTIES = {"below 60 %": (0.0, 0.6), "60 to 90 %": (0.6, 0.9), "above 90 %": (0.9, 1.1)}
 EXPORTS = {"Predictions": "predictions.csv", "Model": "model.zip", "Labels": LABELS}
 SKIPPED = "You skipped it, and no other node is left."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value of a node."""
+
+    column: str
+    value: str
+    kind: str = ""  # "text", "link" or "picture"; its value is an address then
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,9 @@ class Node:
 
     id: str
     label: str | None = None
-    picture: str | None = None  # data URL, where features are pixels
+    name: str = ""
+    picture: str | None = None  # address
+    cells: Sequence[Cell] = ()  # of the node table
     # The rest needs a model.
     predicted: str | None = None
     confidence: float = 0.0  # probability of the predicted class
@@ -53,6 +65,10 @@ class Node:
     peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
     fitted: bool = False  # whether it was labelled in the fit
     pseudo_label_since: int | None = None  # epoch or round; None if it has a label or never was a pseudo-label
+
+    @property
+    def title(self) -> str:
+        return self.name or self.id
 
     @property
     def class_name(self) -> str | None:
@@ -68,21 +84,35 @@ class Node:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node, its attributes and its neighbourhood."""
+    """A node, its attributes and its neighbours."""
 
     node: Node
-    attributes: Sequence[tuple[str, str]] = ()  # name and value; of features the largest, without zeros
+    attributes: Sequence[Cell] = ()  # of features the largest, without zeros
     attributes_left_out: int = 0
     neighbours: Sequence[Node] = ()  # the largest edge weight first
     neighbours_left_out: int = 0
-    edges: Sequence[tuple[str, str]] = ()  # among the node and its neighbours, each once
+    compared: Sequence[str] = ()  # columns with short values, to compare a node with its neighbours
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which nodes to list, and in which order."""
+
+    text: str = ""  # words, all of which occur in the columns
+    class_name: str = ""  # label, else predicted class
+    certainty: str = ""  # a key of `CERTAINTIES`
+    sort: str = ""  # a column of `Nodes.rows`
+    descending: bool = False
 
 
 class Nodes:
     """The nodes of a project, with predictions under the present names of the classes if there is a model."""
 
-    def __init__(self, project: Project, model: GraphModel | None = None, version: object = None) -> None:
+    def __init__(
+        self, project: Project, model: GraphModel | None = None, version: object = None, *, quick: bool = False
+    ) -> None:
         self.project, self.model, self.version = project, model, version
+        self.quick = quick  # whether the model is a first answer until there is a better one
         self.loaded, state = project.loaded, project.state
         self.load, self.renamed = state.load, state.renamed
         # Present names; merged classes share one.
@@ -90,23 +120,29 @@ class Nodes:
 
     @property
     def fitted(self) -> GraphModel:
-        if self.model is None:
+        if self.model is None or self.quick:
             raise InputError("There is no model yet; label nodes of two classes and teach.")
         return self.model
+
+    @property
+    def _shares(self) -> Float[np.ndarray, "nodes classes"]:
+        assert self.model is not None
+        return self.model.label_distributions_
 
     @cached_property
     def predicted(self) -> Int[np.ndarray, "nodes"]:
         """Index into `class_names`."""
-        return self.fitted.label_distributions_.argmax(axis=1)
+        return self._shares.argmax(axis=1)
 
     @cached_property
     def confidence(self) -> Float[np.ndarray, "nodes"]:
-        return self.fitted.label_distributions_.max(axis=1)
+        return self._shares.max(axis=1)
 
     @cached_property
     def unlabelled(self) -> Bool[np.ndarray, "nodes"]:
         """Nodes without a label in the fit."""
-        return self.fitted.graph_.labels == UNLABELED
+        assert self.model is not None
+        return self.model.graph_.labels == UNLABELED
 
     # Some nodes
 
@@ -116,11 +152,19 @@ class Nodes:
 
     def _node(self, index: int, labels: Mapping[str, str]) -> Node:
         model, names, loaded = self.model, self.class_names, self.loaded
-        shape = loaded.picture_shape
-        picture = None if shape is None else picture_url(_features(loaded, index).reshape(shape))
-        node, label = loaded.ids[index], labels.get(loaded.ids[index])
+        shape, cells = loaded.picture_shape, self._cells(index)
+        picture = next((cell.value for cell in cells if cell.kind == "picture"), None)
+        if shape is not None:
+            picture = picture_url(_features(loaded, index).reshape(shape))
+        about = Node(
+            loaded.ids[index],
+            labels.get(loaded.ids[index]),
+            "" if loaded.graph.node_names is None else loaded.graph.node_names[index],
+            picture,
+            cells,
+        )
         if model is None:
-            return Node(node, label, picture)
+            return about
         probabilities: dict[str, float] = {}
         for name, share in zip(names, model.label_distributions_[index].tolist(), strict=True):
             probabilities[name] = probabilities.get(name, 0.0) + share
@@ -128,17 +172,36 @@ class Nodes:
         report = model.peer_report_
         peers = [f"peer {number + 1}" for number in range(len(by_peer))] if report is None else report.names
         since = int(model.labeled_iter_[index])
-        return Node(
-            node,
-            label,
-            picture,
+        return replace(
+            about,
             predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
             peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
             fitted=since == GIVEN,
-            pseudo_label_since=since if since > GIVEN and label is None else None,
+            pseudo_label_since=since if since > GIVEN and about.label is None else None,
         )
+
+    def _cells(self, index: int) -> list[Cell]:
+        """The row of the node table, without empty values, id and name."""
+        graph, found = self.loaded.graph, []
+        for number, (column, value) in enumerate(graph.node_cells(index).items()):
+            if not value or column in self._titles:
+                continue
+            kind = "text" if len(value) >= MIN_TEXT_LENGTH or "\n" in value else ""
+            if (picture := self.loaded.picture(column, value)) is not None:
+                kind = "picture"
+                value = picture if isinstance(picture, str) else f"/picture/{self.load}/{index}/{number}"
+            elif re.fullmatch(r"https?://\S+", value, re.IGNORECASE):
+                kind = "link"
+            found.append(Cell(column, value, kind))
+        return found
+
+    @cached_property
+    def _titles(self) -> Collection[str | None]:
+        """The columns of id and name."""
+        fit = self.loaded.graph.preprocessing
+        return () if fit is None else (fit.id_column, fit.name_column)
 
     def view(self, name: str) -> NodeView:
         """A node with up to `MAX_ATTRIBUTES` attributes, and the neighbours with the heaviest edges."""
@@ -147,29 +210,121 @@ class Nodes:
         others, weights = adjacency.indices[row], adjacency.data[row]
         weights, others = weights[others != index], others[others != index]
         nearest = others[np.argsort(-weights, kind="stable")[:MAX_NEIGHBOURS]]
-        inside = np.concatenate([[index], nearest]).astype(np.int64)
-        among = sp.triu(adjacency[inside][:, inside], 1).tocoo()
-        ends = (inside[place].tolist() for place in (among.row, among.col))
-        ids, attributes = self.loaded.ids, self._attributes(index)
+        node = self._node(index, labels)
+        attributes = node.cells if self.loaded.graph.cells is not None else self._largest_features(index)
         return NodeView(
-            self._node(index, labels),
+            node,
             attributes[:MAX_ATTRIBUTES],
             max(0, len(attributes) - MAX_ATTRIBUTES),
             [self._node(other, labels) for other in nearest.tolist()],
             len(others) - len(nearest),
-            [(ids[first], ids[second]) for first, second in zip(*ends, strict=True)],
+            [cell.column for cell in node.cells if not cell.kind][:MAX_COMPARED_COLUMNS],
         )
 
-    def _attributes(self, index: int) -> list[tuple[str, str]]:
+    def _largest_features(self, index: int) -> list[Cell]:
         if self.loaded.picture_shape is not None:
             return []
-        table = _text_table(self.loaded)
-        if table is not None:  # a node may occur in the edges only
-            cells = [(name, column[index].as_py() or "") for name, column in table.items() if index < len(column)]
-            return [(name, text[:MAX_VALUE_LENGTH] + "…" * (len(text) > MAX_VALUE_LENGTH)) for name, text in cells]
         values, names = _features(self.loaded, index), self.loaded.graph.feature_names
         order = np.argsort(-np.abs(values), kind="stable")[: np.count_nonzero(values)].tolist()
-        return [(names[one] if names else f"feature {one + 1}", f"{values[one]:.6g}") for one in order]
+        return [Cell(names[one] if names else f"feature {one + 1}", f"{values[one]:.6g}") for one in order]
+
+    # Search
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of the node table, without id and name."""
+        cells = self.loaded.graph.cells
+        return [] if cells is None else [name for name in cells.column_names if name not in self._titles]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """All columns of each node, in lower case."""
+        graph = self.loaded.graph
+        columns = [self.loaded.ids, *([] if graph.cells is None else (one.to_pylist() for one in graph.cells.columns))]
+        return ["\n".join(value or "" for value in row).lower() for row in zip(*columns, strict=True)]
+
+    def find(self, query: Query, among: Collection[str] | None = None) -> Int[np.ndarray, "found"]:
+        """The nodes of a query, in its order; `among` some nodes."""
+        ids, labels = self.loaded.ids, self.project.labels()
+        found = np.ones(len(ids), dtype=bool)
+        if among is not None:
+            found[:] = False
+            found[[self.loaded.index[node] for node in among if node in self.loaded.index]] = True
+        if words := query.text.lower().split():
+            found &= [all(word in text for word in words) for text in self._texts]
+        classes = np.array([""] * len(ids) if self.model is None else self.class_names, dtype=object)
+        classes = classes if self.model is None else classes[self.predicted]
+        confidence = np.zeros(len(ids)) if self.model is None else self.confidence
+        mine = np.array([labels.get(node, "") for node in ids], dtype=object)
+        classes = np.where(mine != "", mine, classes)
+        if query.class_name:
+            found &= classes == query.class_name
+        if query.certainty in CERTAINTIES:
+            low, high = CERTAINTIES[query.certainty]
+            found &= (confidence >= low) & (confidence < high) & (mine == "")
+        places = np.flatnonzero(found)
+        if isinstance(among, list) and not query.sort:  # in the order of the list
+            places = np.array([place for node in among if found[place := self.loaded.index[node]]], dtype=np.int64)
+        if query.sort:
+            columns = {"class": classes, "certainty": confidence, "mine": mine, "id": np.array(ids, dtype=object)}
+            places = places[
+                np.argsort(self._sort_keys(query.sort.removeprefix("own "), columns)[places], kind="stable")
+            ]
+        return places[::-1] if query.descending else places
+
+    def _sort_keys(self, column: str, known: Mapping[str, np.ndarray]) -> np.ndarray:
+        if column == "title":
+            titles = self.loaded.graph.node_names or self.loaded.ids
+            return np.array([title.lower() for title in titles], dtype=object)
+        if column in known and column != "id":
+            return known[column]
+        texts = known.get(column)
+        if texts is None:
+            texts = np.array([value or "" for value in self.loaded.graph.cells[column].to_pylist()], dtype=object)
+        try:
+            return np.array([float(text) if text else np.inf for text in texts])
+        except ValueError:
+            return texts
+
+    def rows(self, places: Sequence[int]) -> list[dict[str, Any]]:
+        """The nodes at these places for a table; own columns follow."""
+        labels, found = self.project.labels(), []
+        for place in places:
+            node = self._node(place, labels)
+            sure = None if node.predicted is None or node.label else round(node.confidence, 4)
+            row: dict[str, Any] = {"id": node.id, "title": node.title, "picture": node.picture}
+            row |= {"class": node.class_name or "", "certainty": sure, "mine": node.label or ""}
+            cells = self.loaded.graph.node_cells(place)
+            found.append(row | {f"own {name}": cells.get(name, "") for name in self.columns})
+        return found
+
+    @cached_property
+    def doubted(self) -> dict[str, str]:
+        """Labels that a model fitted without them predicts otherwise, with the reason, the most doubtful first."""
+        state = self.project.state
+        return {
+            self.loaded.ids[one.index]: one.reason
+            for one in self.fitted.doubtful_labels(None)
+            if state.current_name(one.predicted) != state.current_name(one.label)
+        }
+
+    def changes(self, before: Nodes) -> list[str]:
+        """The nodes without a label whose class differs from that of another model."""
+        names, earlier = (np.array(nodes.class_names, dtype=object)[nodes.predicted] for nodes in (self, before))
+        changed = np.flatnonzero((names != earlier) & self.unlabelled).tolist()
+        return [self.loaded.ids[node] for node in changed]
+
+    def practice(self) -> tuple[int, int, float | None] | None:
+        """Of a dataset: labels, correct ones, and the accuracy for the other nodes if there is a model."""
+        truth, labels = self.loaded.truth, self.project.labels()
+        if not truth:
+            return None
+        correct = sum(truth[self.loaded.index[node]] == name for node, name in labels.items())
+        if self.model is None:
+            return len(labels), correct, None
+        others = [place for place, node in enumerate(self.loaded.ids) if node not in labels and truth[place]]
+        names = np.array(self.class_names, dtype=object)[self.predicted[others]]
+        return len(labels), correct, float(np.mean(names == np.array(truth, dtype=object)[others]))
 
     # All nodes
 
@@ -186,7 +341,11 @@ class Nodes:
         free[[index[node] for node in skipped]] = False
         wanted = min(count, int(free.sum()))
         suggestions: Sequence[Suggestion | FirstSuggestion] = ()
-        if wanted and self.model is not None:
+        if wanted and self.model is not None and not self.quick:
+            if self.loaded.files is not None and not self.loaded.files.edges:  # a table: ask about doubtful rows
+                places = np.flatnonzero(free)
+                share = max(wanted, int(DOUBTFUL_SHARE * len(places)))
+                free[places[np.argsort(self.confidence[places], kind="stable")[share:]]] = False
             suggestions = suggest(self.model, wanted, labelled=labelled, free=free)
         elif wanted:
             # Skipped nodes count as labelled here: a node like one that was skipped is no easier to label.
@@ -215,12 +374,12 @@ class Nodes:
     @cached_property
     def fitted_labels(self) -> dict[str, str]:
         """The labels that the model was fitted on; empty without a model."""
-        if self.model is None:
+        if self.model is None or self.quick:
             return {}
         labels = self.model.graph_.labels
         return {self.loaded.ids[node]: self.class_names[labels[node]] for node in self.model.graph_.known}
 
-    def export(self, name: str) -> bytes:
+    def export(self, name: str, *, own_columns: bool = False, excel: bool = False) -> bytes:
         """A file to download: the labels, the table of `mtgcn predict`, or the model folder as a zip file."""
         if name not in EXPORTS.values():
             raise unknown_name("download", name, EXPORTS.values())
@@ -228,7 +387,9 @@ class Nodes:
             return self.project.read(LABELS) or b""
         model, content = self.fitted, io.BytesIO()
         if name == "predictions.csv":
-            return predictions_table(predictions_of(model, model.graph_.node_ids, predict_fitted(model)))
+            keep = "all" if own_columns else "none"
+            predictions = predictions_of(model, predict_fitted(model), model.graph_, keep)
+            return predictions_table(predictions, excel_safe=excel, bom=excel)
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for part in FILES:
                 path = current_path(self.project.model_folder, part)
@@ -247,23 +408,6 @@ def picture_url(levels: np.ndarray) -> str:
     for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
         png += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
     return "data:image/png;base64," + base64.b64encode(png).decode()
-
-
-@lru_cache(maxsize=1)
-def _text_table(loaded: LoadedGraph) -> dict[str, pa.ChunkedArray] | None:
-    """The columns of the node table as text, by title; None without one, or if it is too wide. Row i is node i."""
-    if loaded.files is None or loaded.files.nodes is None:
-        return None
-    table = open_table(loaded.files.nodes, loaded.files)
-    if len(table.columns) > MAX_COLUMNS:
-        return None
-    kind = pa.dictionary(pa.int64(), pa.string())
-    chunks: list[list[pa.Array]] = [[] for _ in table.columns]
-    for batch in table.batches(list(range(len(chunks))), []):
-        for column, cells in zip(chunks, batch.texts, strict=True):
-            codes = pa.array(cells.codes, pa.int64(), mask=cells.codes == MISSING)
-            column.append(pa.DictionaryArray.from_arrays(codes, cells.values.cast(pa.string())))
-    return {title_of(table, number): pa.chunked_array(column, kind) for number, column in enumerate(chunks)}
 
 
 def _features(loaded: LoadedGraph, index: int) -> np.ndarray:

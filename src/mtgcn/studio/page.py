@@ -1,4 +1,4 @@
-"""The web application: the page with a bar and three views for each browser window, and the downloads."""
+"""The web application: the page with a bar and four views for each browser window, tables, pictures and downloads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import Depends, FastAPI, Response
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from nicegui import Client, app, ui
 
 from mtgcn.report.pages import class_variables, colour_variables
 from mtgcn.studio.data_view import DataView
-from mtgcn.studio.elements import Keys, Tag, View, button, plural, tag
+from mtgcn.studio.elements import Keys, Tag, View, button, tag
 from mtgcn.studio.fitting import FitWorker
-from mtgcn.studio.label_view import KEYS, LabelView
-from mtgcn.studio.model_view import ModelView, fit_status
+from mtgcn.studio.label_view import LabelView
+from mtgcn.studio.model_view import ModelView
+from mtgcn.studio.nodes import Query
+from mtgcn.studio.nodes_view import NodesView
 from mtgcn.studio.project import Project
-from mtgcn.studio.state import POLL_SECONDS, Action, Studio, Window, error_line
+from mtgcn.studio.state import POLL_SECONDS, Action, Studio, Window, class_keys, error_line, fit_status, plural
 
 STYLES = Path(__file__).parent / "static" / "studio.css"
 FAVICON = (
@@ -48,15 +51,43 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     application = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
 
     @application.get("/export/{name}")
-    async def export(name: str) -> Response:
+    async def export(name: str, own_columns: bool = False, excel: bool = False) -> Response:
         if studio.nodes is None:
             return PlainTextResponse("No graph is loaded; load one under Data.", 409)
         try:
-            content = await asyncio.to_thread(studio.nodes.export, name)
+            content = await asyncio.to_thread(studio.nodes.export, name, own_columns=own_columns, excel=excel)
         except Exception as error:
             return PlainTextResponse(error_line(error), 409)
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         return Response(content, headers=headers)
+
+    @application.get("/nodes")
+    async def rows(query: Annotated[Query, Depends()], which: str = "", start: int = 0, end: int = 100) -> Response:
+        """A part of the nodes of a query, for the view of nodes."""
+        nodes = studio.nodes
+        if nodes is None:
+            return PlainTextResponse("No graph is loaded; load one under Data.", 409)
+
+        def found() -> dict[str, Any]:
+            places = nodes.find(query, studio.listed(which))
+            shown = nodes.rows(places[start:end].tolist())
+            numbers = {name: number for number, name in enumerate(studio.snapshot.classes)}
+            why = nodes.doubted if which == "doubted" else {}
+            more = [{"number": numbers.get(row["class"], -1), "why": why.get(row["id"], "")} for row in shown]
+            return {"total": len(places), "rows": [row | extra for row, extra in zip(shown, more, strict=True)]}
+
+        return JSONResponse(await asyncio.to_thread(found), headers={"Cache-Control": "no-store"})
+
+    @application.get("/picture/{load}/{node}/{column}")
+    async def picture(load: int, node: int, column: int) -> Response:
+        """A picture that a cell names, if it is a file inside the folder of the pictures."""
+        nodes = studio.nodes
+        if nodes is not None and nodes.load == load and 0 <= node < len(nodes.loaded.ids):
+            cells = list(nodes.loaded.graph.node_cells(node).items())
+            path = nodes.loaded.picture(*cells[column]) if 0 <= column < len(cells) else None
+            if isinstance(path, Path):
+                return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
+        return PlainTextResponse("There is no such picture.", 404)
 
     app.add_static_file(local_file=STYLES, url_path="/studio.css")
     ui.add_head_html('<link rel="stylesheet" href="/studio.css">', shared=True)
@@ -66,6 +97,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     ui.run_with(
         application,
         title="mtgcn studio",
+        language="en-US",
         tailwind=False,
         dark=None,  # as the system prefers
         show_welcome_message=False,
@@ -87,9 +119,9 @@ def notify(client: Client, text: str, error: bool) -> None:
         ui.notify(text, type="negative" if error else None, timeout=10_000 if error else 5_000)
 
 
-def within(client: Client, update: Callable[[], None]) -> None:
+def within(client: Client, function: Callable[..., None], *values: object) -> None:
     with client:
-        update()
+        function(*values)
 
 
 class Page(View):
@@ -103,7 +135,7 @@ class Page(View):
         Keys(self._press)
         with tag("div", classes="studio"):
             with tag("header", classes="bar"):
-                with tag("div", "mtgcn ", "brand"):
+                with tag("h1", "mtgcn ", "brand"):
                     tag("span", "studio")
                 tabs = tag("nav", classes="tabs", aria_label="Views")
                 with tag("div", classes="state"):
@@ -111,11 +143,11 @@ class Page(View):
                     self._labels = tag("span", "", "small number", id="labels")
                     self._pill = tag("span", "", "pill", role="status", id="pill")
             with tag("main", classes="view"):
-                go_to_label = partial(self.go, "Label")
-                views = {
+                views: dict[str, View] = {
                     "Label": LabelView(window),
-                    "Model": ModelView(window, go_to_label),
-                    "Data": DataView(window, go_to_label),
+                    "Nodes": NodesView(window),
+                    "Model": ModelView(window),
+                    "Data": DataView(window),
                 }
         self._panes = {title: view.pane for title, view in views.items()}
         with tabs:
@@ -124,6 +156,7 @@ class Page(View):
             }
         # In the context of the page: the element whose event is handled may be gone after a redraw.
         window.updates = [partial(within, client, view.update) for view in (self, *views.values())]
+        window.go = partial(within, client, self.go)
         self.go("Label" if studio.snapshot.load else "Data")
         ui.timer(POLL_SECONDS, window.poll)
 
@@ -152,6 +185,7 @@ class Page(View):
         window = self.window
         actions: dict[str, Action] = {"ArrowRight": window.next, "ArrowLeft": window.previous, "u": window.undo}
         actions["s"] = partial(window.skip, node)
-        actions |= {name: partial(window.label, node, number) for number, name in enumerate(KEYS)}
+        keys = class_keys(self.studio.snapshot.classes)
+        actions |= {own: partial(window.label, node, name) for name, own in keys.items()}
         if key in actions:
             await window.act(actions[key])

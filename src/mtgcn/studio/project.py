@@ -3,8 +3,9 @@
     project/
       labels.csv      id,label: for `mtgcn fit --labels`; may be edited by hand
       project.json    the source of the graph, the classes, the skipped nodes, the last changes
-      files/          copies of the loaded files
+      files/N/        copies of the files of load N
       model/          the last fitted model, for `mtgcn predict`
+      kept/N/         labels.csv, project.json and model/ of load N, set aside when another graph was loaded
 
 Every change is a read-modify-write under a lock and is on disk when the method returns. Windows and processes that
 share a project never overwrite each other's labels, edits by hand are respected, and a kill loses no label.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from mtgcn.studio.storage import (
     read_label_file,
 )
 
-LABELS, STATE, MODEL, UPLOADS = "labels.csv", "project.json", "model", "uploads"
+LABELS, STATE, MODEL, UPLOADS, KEPT = "labels.csv", "project.json", "model", "uploads", "kept"
+MAX_LABELS_OF_CHANGES = 10_000  # kept for undo; the last change is kept at any size
 
 
 class Project(ProjectFolder):
@@ -118,29 +120,55 @@ class Project(ProjectFolder):
         """The graph with its labels; classes in the order of `mtgcn fit`."""
         return self.loaded.labelled(self.labels())
 
-    # Loading
+    # Loading. Another graph sets the present one aside with its labels and its model.
 
-    def load_dataset(self, name: str) -> None:
+    def load_dataset(self, name: str, *, window: str = "") -> None:
         """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
         source = Source(dataset=name)
         if self.state.source != source:
-            self._load(lambda load: source)
+            self._load(lambda load: source, window)
 
-    def load_files(self, files: TableOptions) -> None:
-        """Load copies of files. Their labels go to `labels.csv`.
+    def load_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
+        """Load copies of files. Their labels go to `labels.csv`; one that exists before the first load is kept.
 
-        Labels of the previous graph move to `labels-before-N.csv`. A `labels.csv` that exists before the first load is
-        kept.
+        `pictures` is the folder that paths of pictures are relative to.
         """
-        self._load(lambda load: copy_files(files, self, load))
+        self._load(lambda load: copy_files(files, self, load, pictures), window)
 
     def load_model(self, model: Path) -> None:
         """Load graph and labels of a copy of a model that `mtgcn fit` saved."""
-        self._load(lambda load: copy_model(model, self, load))
+        self._load(lambda load: copy_model(model, self, load), "")
 
-    def _load(self, copy: Callable[[int], Source]) -> None:
+    def kept(self) -> dict[int, str]:
+        """The loads that were set aside, with a title."""
+        numbers = sorted(int(path.parent.name) for path in self.folder.glob(f"{KEPT}/[0-9]*/{STATE}"))
+        found = {}
+        for load in numbers:
+            source = State.from_json(self.read(KEPT, str(load), STATE)).source
+            lines = (self.read(KEPT, str(load), LABELS) or b"").strip().count(b"\n")
+            found[load] = f"{'' if source is None else source.title}, {lines} label{'' if lines == 1 else 's'}"
+        return found
+
+    def open_kept(self, load: int, *, window: str = "") -> None:
+        """Open a load that was set aside; the present one is set aside."""
         with self._changing():
-            load = self.state.load + 1
+            self._open_kept(load, window)
+
+    def _open_kept(self, load: int, window: str | None) -> None:
+        content, before = self.read(KEPT, str(load), STATE), self.state
+        if content is None:
+            raise InputError("this graph is not kept any more; load it again under Data")
+        state = State.from_json(content)
+        history = state.history
+        if window is not None:
+            title = "" if state.source is None else state.source.title
+            history = (*history, Change(title=f"opened {title}", window=window, opened=before.load))
+        self._replace(state.model_copy(update={"history": history}))
+
+    def _load(self, copy: Callable[[int], Source], window: str) -> None:
+        with self._changing():
+            before = self.state
+            load = max([before.load, *self.kept()]) + 1
             copies = self.path(FILES, str(load))
             shutil.rmtree(copies, ignore_errors=True)  # of an interrupted load
             try:
@@ -149,19 +177,37 @@ class Project(ProjectFolder):
             except BaseException:
                 shutil.rmtree(copies, ignore_errors=True)
                 raise
-            existing = None
-            if self.state.source is None and (self.read(LABELS) or b"").strip():
-                with suppress(InputError):  # labels of another graph
-                    existing = read_label_file(self.labels_path, loaded.ids)
-            aside = self._unused_name("labels-before") if existing is None else ""
-            if existing is not None:
-                self._write_labels({**loaded.labels, **existing}, loaded)
-            # After this write the load counts as done; the next opening of the project finishes it.
-            self._write_state(State(load=load, source=source, classes=loaded.graph.class_names, unsettled=aside))
-            self._loaded = load, loaded
-            self._settle()
-            for left in (self.path(UPLOADS), self.path(FILES, str(load - 1))):
-                shutil.rmtree(left, ignore_errors=True)
+            same = before.source is not None and before.source.model_dump_json() == source.model_dump_json()
+            if same and self.loaded.equals(loaded):  # the same command again
+                shutil.rmtree(copies, ignore_errors=True)
+            else:
+                state = State(load=load, source=source, classes=loaded.graph.class_names)
+                self._loaded = load, loaded
+                if before.source is None:
+                    self._take_existing_labels(loaded)
+                    self._write_state(state)
+                else:
+                    opened = Change(title=f"loaded {source.title}", window=window, opened=before.load)
+                    self._replace(state.model_copy(update={"history": (opened,)}))
+            shutil.rmtree(self.path(UPLOADS), ignore_errors=True)
+
+    def _take_existing_labels(self, loaded: LoadedGraph) -> None:
+        """Merge the labels of a file that exists before the first load; labels of another graph are renamed."""
+        existing: dict[str, str] = {}
+        if (self.read(LABELS) or b"").strip():
+            try:
+                existing = read_label_file(self.labels_path, loaded.ids)
+            except InputError:
+                self.labels_path.rename(self.path(self._unused_name("labels-before")))
+        self._write_labels({**loaded.labels, **existing}, loaded, existing)
+
+    def _replace(self, state: State) -> None:
+        """Open another load. After the write of the state it counts as open; the next opening of the project finishes
+        what is left."""
+        before = self.state
+        self.write(before.model_dump_json(indent=1).encode(), KEPT, str(before.load), STATE)
+        self._write_state(state.model_copy(update={"unsettled": before.load}))
+        self._settle()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -171,26 +217,53 @@ class Project(ProjectFolder):
             yield
 
     def _settle(self) -> None:
-        """Finish an interrupted load: set the labels of the previous graph aside."""
-        if self.state.unsettled:
-            aside = self.path(self.state.unsettled)
-            if self.labels_path.exists() and not aside.exists():
-                self.labels_path.rename(aside)
+        """Finish an interrupted load: set labels and model of the previous one aside, then take those of this one."""
+        state = self.state
+        if not state.unsettled:
+            return
+        aside, own = ((KEPT, str(load)) for load in (state.unsettled, state.load))
+        if not self.path(*aside, LABELS).exists():  # else this part is done
+            if self.model_folder.exists():
+                self.model_folder.rename(self.path(*aside, MODEL))
+            self.write(self.read(LABELS) or label_table({}), LABELS)
+            self.labels_path.rename(self.path(*aside, LABELS))
+        if self.path(*own, MODEL).exists():
+            self.path(*own, MODEL).rename(self.model_folder)
+        if self.path(*own, LABELS).exists():
+            self.path(*own, LABELS).replace(self.labels_path)
+        elif not self.labels_path.exists():
             self.write(label_table(self.loaded.labels), LABELS)
-            self._update_state(unsettled="")
+        self._update_state(unsettled=0)
+        shutil.rmtree(self.path(*own), ignore_errors=True)
 
     # Labelling. `window` names the browser window, whose changes are undone separately.
 
-    def label(self, node: str, name: str | None, *, window: str = "") -> None:
-        """Set the label of a node; None removes it."""
+    def label(self, node: str | Sequence[str], name: str | None, *, window: str = "") -> None:
+        """Set the label of a node or of several; None removes it."""
+        nodes = [node] if isinstance(node, str) else node
         with self._changing():
             if name is not None:
                 self._check_class(name)
-            self.node_index(node)
-            before = self.labels().get(node)
-            title = f"removed the label of {node}" if name is None else f"labelled {node} as {name}"
-            if before != name:
-                self._apply(Change(title=title, window=window, labels={node: (before, name)}))
+            for one in nodes:
+                self.node_index(one)
+            self._set_labels(dict.fromkeys(nodes, name), "removed the label of" if name is None else "labelled", window)
+
+    def import_labels(self, path: Path, *, window: str = "") -> int:
+        """Take the labels of a file, in place of labels of the same nodes; returns how many changed."""
+        with self._changing():
+            labels = read_label_file(path, self.loaded.ids)
+            return self._set_labels({**labels}, f"imported {path.name}, labelled", window)
+
+    def _set_labels(self, labels: Mapping[str, str | None], title: str, window: str) -> int:
+        now = self.labels()
+        changed = {node: (now.get(node), name) for node, name in labels.items() if now.get(node) != name}
+        what = next(iter(changed), "") if len(changed) == 1 else f"{len(changed)} nodes"
+        names = {after for _, after in changed.values()}
+        name = next(iter(names)) if len(names) == 1 else None
+        if changed:
+            title = f"{title} {what}{'' if name is None else f' as {name}'}"
+            self._apply(Change(title=title, window=window, labels=changed))
+        return len(changed)
 
     def skip(self, node: str, *, window: str = "") -> None:
         """Skip a node: the queue offers it again when no other is left."""
@@ -198,13 +271,34 @@ class Project(ProjectFolder):
             self.node_index(node)
             self._apply(Change(title=f"skipped {node}", window=window, skipped=node))
 
-    def add_class(self, name: str, *, window: str = "") -> str:
-        """Add a class; returns its normalised name."""
+    def add_class(self, name: str, *, node: str | None = None, window: str = "") -> str:
+        """Add a class, and label a node with it if one is given; returns its normalised name."""
         with self._changing():
             before = self.classes
             name = checked_class(name, before)
-            self._apply(Change(title=f"added class {name}", window=window, classes=(before, (*before, name))))
+            labels = {} if node is None else {node: (self.labels().get(node), name)}
+            title = f"added class {name}"
+            self._apply(Change(title=title, window=window, labels=labels, classes=(before, (*before, name))))
             return name
+
+    def delete_class(self, name: str, *, window: str = "") -> None:
+        """Remove a class and its labels."""
+        with self._changing():
+            self._check_class(name)
+            labels: dict[str, tuple[str | None, str | None]] = {
+                node: (name, None) for node, label in self.labels().items() if label == name
+            }
+            classes = self.classes, tuple(other for other in self.classes if other != name)
+            self._apply(Change(title=f"deleted class {name}", window=window, labels=labels, classes=classes))
+
+    def move_class(self, name: str, places: int, *, window: str = "") -> None:
+        """Move a class up (negative) or down in the order of the keys."""
+        with self._changing():
+            self._check_class(name)
+            names = [other for other in self.classes if other != name]
+            names.insert(max(0, self.classes.index(name) + places), name)
+            if tuple(names) != self.classes:
+                self._apply(Change(title=f"moved class {name}", window=window, classes=(self.classes, tuple(names))))
 
     def rename_class(self, before: str, after: str, *, window: str = "") -> str:
         """Rename a class in all its labels; returns the normalised name."""
@@ -256,7 +350,13 @@ class Project(ProjectFolder):
         """Write labels first: a kill after that costs the undo of this change, a kill before it costs nothing."""
         self._update_labels({node: after for node, (_, after) in change.labels.items()})
         state = self.state
-        updates: dict[str, Any] = {"history": (*state.history, change)[-MAX_CHANGES:]}
+        history, left = [change], MAX_LABELS_OF_CHANGES - len(change.labels)
+        for earlier in reversed(state.history[-MAX_CHANGES + 1 :]):
+            left -= len(earlier.labels)
+            if left < 0:
+                break
+            history.insert(0, earlier)
+        updates: dict[str, Any] = {"history": tuple(history)}
         if change.skipped is not None:
             updates["skipped"] = (*(node for node in state.skipped if node != change.skipped), change.skipped)
         if change.classes is not None:
@@ -267,6 +367,12 @@ class Project(ProjectFolder):
 
     def _revert(self, change: Change, history: Sequence[Change]) -> bool:
         """Undo a change and keep this history; False if nothing of the change was left."""
+        if change.opened is not None:
+            self._update_state(history=tuple(history))
+            is_kept = change.opened in self.kept()
+            if is_kept:
+                self._open_kept(change.opened, None)
+            return is_kept
         state, labels = self.state, self.labels()
         restored = {node: before for node, (before, after) in change.labels.items() if labels.get(node) == after}
         self._update_labels(restored)
@@ -283,16 +389,18 @@ class Project(ProjectFolder):
         now = self.labels()
         labels = {node: name for node, name in {**now, **changes}.items() if name is not None}
         if labels != now:
-            self._write_labels(labels, self.loaded)
+            self._write_labels(labels, self.loaded, now)
 
-    def _write_labels(self, labels: Mapping[str, str], loaded: LoadedGraph) -> None:
-        """Write `labels.csv` in node order. A file with more than ids and labels is kept under another name first."""
+    def _write_labels(self, labels: Mapping[str, str], loaded: LoadedGraph, now: Mapping[str, str]) -> None:
+        """Write `labels.csv` in node order. A file with more than ids and labels, `now` in it, is kept under another
+        name first."""
         content = self.read(LABELS) or b""
-        if content.strip():
-            plain = label_table(read_label_file(self.labels_path, loaded.ids))
-            if sorted(content.splitlines()) != sorted(plain.splitlines()):
-                self.write(content, self._unused_name("labels-by-hand"))
-        self.write(label_table({node: labels[node] for node in sorted(labels, key=loaded.index.__getitem__)}), LABELS)
+        if content.strip() and sorted(content.splitlines()) != sorted(label_table(now).splitlines()):
+            self.write(content, self._unused_name("labels-by-hand"))
+        labels = {node: labels[node] for node in sorted(labels, key=loaded.index.__getitem__)}
+        content = label_table(labels)
+        self.write(content, LABELS)
+        self._labels = (self.state.load, content.strip()), labels  # without reading it again
 
     def _unused_name(self, stem: str) -> str:
         names = (f"{stem}-{number}.csv" for number in itertools.count(1))

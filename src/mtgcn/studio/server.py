@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import warnings
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
 from mtgcn.errors import InputError
+from mtgcn.storage.files import read_plain
 from mtgcn.studio.guard import Guard, Served
 
 ANY_ADDRESS = ("", "0.0.0.0", "::", "*")  # no Host that a browser sends
 MAX_MESSAGE_BYTES = 1 << 20  # of a websocket message
 SHUTDOWN_SECONDS = 1
+SESSION = ".session"  # port and key of the cookie
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, so that the address is known before the server starts."""
+def listen(host: str, port: int, last_port: int = 0) -> socket.socket:
+    """A listening socket, so that the address is known before the server starts; at the last port if it is free and no
+    other is given."""
     if host in ANY_ADDRESS:
         raise InputError(
             f"--host {host} is every address of this machine, and the studio is served under one; give the "
             "address that others use, or omit --host and use a tunnel such as ssh -L"
         )
+    if last_port and not port:
+        with contextlib.suppress(InputError):
+            return listen(host, last_port)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
@@ -36,14 +43,32 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"cannot serve at {host}, port {port}: {cause}; give another --host or --port") from error
 
 
-def serve(application: ASGIApp, listener: socket.socket, host: str, max_upload_bytes: int, page: Path | None) -> None:
-    """Print the address and serve until interrupted. `page` is where the redirect page for the browser is written; None
-    opens no browser."""
+def last_start(folder: Path) -> tuple[int, str]:
+    """The port of the last start in a project folder, 0 without one, and the key of its cookie or a new one."""
+    try:
+        port, key = read_plain(folder / SESSION).decode().split()
+        return int(port), key
+    except (OSError, ValueError):
+        return 0, secrets.token_urlsafe(24)
+
+
+def serve(
+    application: ASGIApp,
+    listener: socket.socket,
+    host: str,
+    folder: Path,
+    max_upload_bytes: int,
+    picture_origins: Callable[[], Sequence[str]],
+    *,
+    browser: bool,
+) -> None:
+    """Print the address and serve a project folder until interrupted."""
     import uvicorn
 
-    served = Served(host, listener.getsockname()[1])
+    served = Served(host, listener.getsockname()[1], key=last_start(folder)[1])
+    write_private(folder / SESSION, f"{served.port} {served.key}")
     config = uvicorn.Config(
-        Guard(application, served, max_upload_bytes),
+        Guard(application, served, max_upload_bytes, picture_origins),
         log_config=None,  # the address is the only output
         log_level="warning",
         access_log=False,
@@ -56,8 +81,8 @@ def serve(application: ASGIApp, listener: socket.socket, host: str, max_upload_b
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
     print(served.address, flush=True)
     with contextlib.ExitStack() as stack:
-        if page is not None:
-            webbrowser.open(stack.enter_context(redirect_page(served.address, page)).as_uri())
+        if browser:
+            webbrowser.open(stack.enter_context(redirect_page(served.address, folder / "open.html")).as_uri())
         stack.enter_context(contextlib.suppress(KeyboardInterrupt))
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -66,10 +91,15 @@ def serve(application: ASGIApp, listener: socket.socket, host: str, max_upload_b
 def redirect_page(address: str, page: Path) -> Iterator[Path]:
     """A page, readable by its owner only, that redirects to the address. The browser opens the page, because every user
     of the machine can see the arguments of a command, and so would see the token."""
-    page.unlink(missing_ok=True)
-    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">')
+    write_private(page, f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">')
     try:
         yield page
     finally:
         page.unlink(missing_ok=True)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -14,7 +16,10 @@ from mtgcn import datasets
 from mtgcn.errors import InputError, shown
 from mtgcn.estimator.persistence import load_model, save_model
 from mtgcn.graph import Graph
+from mtgcn.io.archives import suffix_of
+from mtgcn.io.graph_files import READERS
 from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.io.roles import TABLE_READERS
 from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.storage.cache import fingerprint
 from mtgcn.storage.files import read_plain
@@ -24,9 +29,12 @@ from mtgcn.workflows.output import collected_notes
 
 FILES = "files"  # the folder of the copies, with one folder per load
 MAX_UPLOAD_BYTES = 256 << 20  # of one file
-TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".cites", ".content", ".parquet", ".pq")
-GRAPH_SUFFIXES = (".graphml", ".gml", ".npz")  # not .pt, which is a pickle
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites", ".content", *TABLE_READERS)
+GRAPH_SUFFIXES = tuple(suffix for suffix in READERS if suffix not in (".pt", ".pth"))  # which are pickles
 SUFFIXES = {"graph": GRAPH_SUFFIXES, "edges": TABLE_SUFFIXES, "nodes": TABLE_SUFFIXES, "labels": TABLE_SUFFIXES}
+# Without SVG, which may contain scripts.
+PICTURE = re.compile(r"\S.*\.(png|jpe?g|gif|webp|bmp|avif)([?#].*)?", re.IGNORECASE | re.DOTALL)
+ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
 PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
 
 
@@ -38,6 +46,9 @@ class LoadedGraph:
     notes: Sequence[str] = ()  # remarks of the readers
     files: TableOptions | None = None  # the copies, if it was read from tables
     picture_shape: tuple[int, int] | None = None  # rows and columns, where features are pixels
+    pictures: Path | None = None  # the folder that paths of pictures are relative to
+    picture_columns: Collection[str] = ()  # as chosen; otherwise pictures are recognised by their suffix
+    truth: Sequence[str] = ()  # the hidden class of each node of a dataset, for practice; methods never see it
     _named: Graph | None = None  # unlabelled, with the classes of the last call of `labelled`
 
     @cached_property
@@ -49,10 +60,39 @@ class LoadedGraph:
         """The index of a node by its id."""
         return {node: number for number, node in enumerate(self.ids)}
 
+    def picture(self, column: str, value: str) -> Path | str | None:
+        """The picture that a cell names: an address, or a file inside the folder of the pictures."""
+        if not (column in self.picture_columns or PICTURE.fullmatch(value)):
+            return None
+        if re.match("https?://", value, re.IGNORECASE):
+            return value
+        if self.pictures is None or not PICTURE.fullmatch(value) or "\0" in value:
+            return None
+        folder = self.pictures.resolve()
+        path = (folder / value).resolve()  # follows links, which must not lead out of the folder
+        return path if path.is_relative_to(folder) and path.is_file() else None
+
+    @cached_property
+    def picture_origins(self) -> list[str]:
+        """The servers of the pictures, which the page may load from."""
+        table, found = self.graph.cells, set()
+        for column in () if table is None else table.column_names:
+            for value in table[column].unique().to_pylist():
+                if value and isinstance(address := self.picture(column, value), str):
+                    parts = urlsplit(address)
+                    found.add(f"{parts.scheme}://{parts.netloc}")
+        return sorted(origin for origin in found if ORIGIN.fullmatch(origin))
+
     @cached_property
     def fingerprint(self) -> str:
         """Identifies the graph, so that a model of another graph is recognised."""
         return fingerprint(self.ids, self.graph.adjacency, self.graph.features)
+
+    def equals(self, other: LoadedGraph) -> bool:
+        """Whether another graph has the same nodes, edges, features, labels and cells."""
+        cells, others = self.graph.cells, other.graph.cells
+        same_cells = others is None if cells is None else others is not None and cells.equals(others)
+        return same_cells and self.fingerprint == other.fingerprint and self.labels == other.labels
 
     @property
     def labels(self) -> dict[str, str]:
@@ -76,23 +116,25 @@ def unlabelled(graph: Graph) -> Graph:
 def read_source(source: Source, folder: ProjectFolder, load: int) -> LoadedGraph:
     """Read the graph of a source."""
     if source.dataset:
-        graph = unlabelled(datasets.load(source.dataset))
-        return LoadedGraph(graph, picture_shape=PICTURE_SHAPES.get(source.dataset))
+        graph = datasets.load(source.dataset)
+        truth = [graph.class_names[code] if code != UNLABELED else "" for code in graph.labels.tolist()]
+        return LoadedGraph(unlabelled(graph), picture_shape=PICTURE_SHAPES.get(source.dataset), truth=truth)
     paths: dict[str, Any] = {role: folder.path(FILES, str(load), name) for role, name in source.files.items()}
     if "model" in paths:
         return LoadedGraph(load_model(paths["model"]).graph_)
     files = TableOptions(**paths, **source.options, few_labels=True)
     with collected_notes() as notes:
         graph = read_graph(files)
-    return LoadedGraph(graph, notes, files)
+    columns = [str(column) for column, kind in files.kinds.items() if kind == "picture"]
+    return LoadedGraph(graph, notes, files, None, Path(source.pictures) if source.pictures else None, columns)
 
 
-def copy_files(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
+def copy_files(files: TableOptions, folder: ProjectFolder, load: int, pictures: Path | None = None) -> Source:
     """Copy plain files of limited size into the project."""
     paths: dict[Role, Path] = {role: Path(path) for role in get_args(Role) if (path := getattr(files, role, None))}
     contents: dict[str, bytes] = {}
     for role, path in paths.items():
-        if not path.name.lower().endswith(SUFFIXES[role]):
+        if suffix_of(path) not in SUFFIXES[role]:
             raise InputError(f"{role} file {shown(path.name)}; give one of {', '.join(SUFFIXES[role])}")
         name = checked_name(path.name)
         try:
@@ -105,7 +147,8 @@ def copy_files(files: TableOptions, folder: ProjectFolder, load: int) -> Source:
         folder.write(content, FILES, str(load), name)
     left_out = {*SUFFIXES, "few_labels", "preprocessing"}
     options = {key: value for key, value in asdict(files).items() if key not in left_out}
-    return Source(files={role: path.name for role, path in paths.items()}, options=options)
+    where = "" if pictures is None else str(pictures.resolve())
+    return Source(files={role: path.name for role, path in paths.items()}, options=options, pictures=where)
 
 
 def copy_model(model: Path, folder: ProjectFolder, load: int) -> Source:

@@ -9,22 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Thread
 from typing import TypeVar
 
 from mtgcn.errors import InputError
 from mtgcn.storage.files import current_path
-from mtgcn.studio.fitting import FitWorker, MapPoints, Progress, fitted_model, map_points
+from mtgcn.studio.fitting import FitWorker, MapPoints, Progress, first_answer, fitted_model, map_points
 from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.project import Project
 
 POLL_SECONDS = 0.25
 QUEUE_LENGTH = 12
-MIN_QUEUE_LENGTH = 3  # below this the queue is refilled
+MIN_QUEUE_LENGTH = 6  # below this the queue is refilled
 LABELS_BEFORE_FIT = 5  # new labels that start a fit
 MAX_UPCOMING = 5
+KEYS = "1234567890abcdefghijklmnopqrtvwxyz"  # of classes; s skips and u undoes
+MAX_NAMED_CLASSES = 3  # that have no label yet
 LOG = logging.getLogger("mtgcn")
 
 T = TypeVar("T")
@@ -69,8 +74,13 @@ class Studio:
         self.auto_fit = True
         self.revision = 0  # of everything but the progress of a fit
         self._last_fit_labels: Mapping[str, str] = {}
-        self._queue_for: tuple[Nodes | None, int] = (None, 0)  # nodes, and number of labelled and skipped ones
-        self._points_for: Nodes | None = None
+        self.changed: Sequence[str] = ()  # nodes whose predicted class the last fit changed
+        self.chosen: Sequence[str] = ()  # nodes chosen on the map
+        self._queue_for: tuple[object, int] = (None, 0)  # load and model, and number of labelled and skipped nodes
+        self._points_for: object = None  # load and model
+        self._placing: tuple[object, Future[MapPoints]] = (None, Future())  # load and model, and the map under way
+        self.map_patience = 0.2  # seconds that a round of the loop waits for the map
+        self._quick_labels: Mapping[str, str] = {}
         self.error = ""  # why the project cannot be read or updated
         self._failed_on: object = None
 
@@ -80,7 +90,16 @@ class Studio:
 
     @property
     def has_model(self) -> bool:
-        return self.nodes is not None and self.nodes.model is not None
+        """Whether there is a model other than a first answer."""
+        return self.nodes is not None and self.nodes.model is not None and not self.nodes.quick
+
+    def listed(self, which: str) -> Collection[str] | None:
+        """The nodes of a list; None: all."""
+        if which == "doubted":
+            return [] if self.nodes is None else list(self.nodes.doubted)
+        snapshot = self.snapshot
+        lists: dict[str, Collection[str]] = {"mine": snapshot.labels, "skipped": snapshot.skipped}
+        return (lists | {"changed": self.changed, "chosen": self.chosen}).get(which)
 
     # Actions
 
@@ -131,6 +150,7 @@ class Studio:
         snapshot = await asyncio.to_thread(self._read)
         if snapshot.load != self.snapshot.load:
             self.nodes, self.points, self.queue, self._last_fit_labels = None, None, {}, {}
+            self.changed, self._quick_labels = (), {}
         if snapshot != self.snapshot:
             self.snapshot = snapshot
             self.revision += 1
@@ -146,47 +166,69 @@ class Studio:
     async def _update(self) -> None:
         if self.nodes is None:
             await asyncio.to_thread(self.worker.prepare)
-        nodes = await asyncio.to_thread(self._read_nodes)
-        if nodes is not self.nodes:
+        old, nodes = self.nodes, await asyncio.to_thread(self._read_nodes)
+        if nodes is not old:
             self.nodes = nodes
+            if old is not None and nodes.version != old.version and old.model is not None and nodes.model is not None:
+                self.changed = nodes.changes(old)
             self.revision += 1
             await self.poll()  # the number of new labels
         # Whenever a thread is awaited, another graph may be loaded, which removes the nodes.
-        wanted = nodes, len(self.snapshot.done)
+        model = nodes.load, nodes.version
+        wanted = model, len(self.snapshot.done)
         few = len(self.queue.keys() - self.snapshot.done) < MIN_QUEUE_LENGTH
-        if self._queue_for[0] is not nodes or (few and self._queue_for != wanted):
+        if self._queue_for[0] != model or (few and self._queue_for != wanted):
             queue = await asyncio.to_thread(nodes.queue, QUEUE_LENGTH)
             if self.nodes is nodes:
                 self.queue, self._queue_for = queue, wanted
                 self.revision += 1
-        if self._points_for is not nodes:
-            points = await asyncio.to_thread(map_points, self.project, nodes.model)
-            if self.nodes is nodes:
-                self.points, self._points_for = points, nodes
+        if self._points_for != model:
+            # A large map takes a while, during which the queue goes on.
+            if self._placing[0] != model:
+                self._placing = model, in_background(map_points, self.project, None if nodes.quick else nodes.model)
+            placing = self._placing[1]
+            await asyncio.wait([asyncio.wrap_future(placing)], timeout=self.map_patience)
+            if placing.done() and self.nodes is nodes:
+                self._points_for = model
+                self.points = placing.result()
                 self.revision += 1
         if self.nodes is nodes:
             await self._fit_if_due()
 
     def _read_nodes(self) -> Nodes:
-        """The nodes with the model on disk; during a fit with the model before it."""
-        old, state, version = self.nodes, self.project.state, None
-        if old is not None and self.progress.state == "running":
-            version = old.version
+        """The nodes with the model on disk; during a fit with the model before it, or with a first answer."""
+        nodes, state, version = self.nodes, self.project.state, None
+        if nodes is not None and self.progress.state == "running":
+            version = nodes.version
         else:
             with contextlib.suppress(FileNotFoundError):
                 version = current_path(self.project.model_folder, "card.json").stat().st_mtime_ns
-        if old is None or (old.load, old.version) != (state.load, version):
-            return Nodes(self.project, fitted_model(self.project), version)
-        return old if old.renamed == state.renamed else Nodes(self.project, old.model, version)
+        if nodes is None or (nodes.load, nodes.version) != (state.load, version):
+            nodes = Nodes(self.project, fitted_model(self.project), version)
+        elif nodes.renamed != state.renamed:
+            nodes = Nodes(self.project, nodes.model, version, quick=nodes.quick)
+        labels, running = self.snapshot.labels, self.progress.state == "running" and nodes.quick
+        known = labels == self._quick_labels or running  # the model that is on its way needs the processor
+        if (nodes.model is None or nodes.quick) and len({*labels.values()}) > 1 and not known:
+            self._quick_labels = labels
+            with contextlib.suppress(InputError):
+                nodes = Nodes(self.project, first_answer(self.project), version, quick=True)
+        return nodes
+
+    @property
+    def labels_since_fit(self) -> int:
+        """Labels that changed since the last fit, also a failed one."""
+        return min(self.snapshot.new_labels, count_differences(self._last_fit_labels, self.snapshot.labels))
+
+    @property
+    def missing_classes(self) -> list[str]:
+        """Before the first fit: the classes without a label."""
+        return [] if self.has_model else [name for name, count in self.snapshot.label_counts.items() if not count]
 
     async def _fit_if_due(self) -> None:
         """Fit after some new labels, the first time once every class has one."""
-        labels = self.snapshot.labels
-        classes = set(labels.values())
-        new = min(self.snapshot.new_labels, count_differences(self._last_fit_labels, labels))
-        complete = self.has_model or classes >= set(self.snapshot.classes)
-        due = self.auto_fit and new >= LABELS_BEFORE_FIT and len(classes) > 1 and complete
-        if due and self.progress.state != "running":
+        due = self.auto_fit and self.labels_since_fit >= LABELS_BEFORE_FIT and not self.missing_classes
+        if due and len({*self.snapshot.labels.values()}) > 1 and self.progress.state != "running":
             await self.fit()
 
 
@@ -198,11 +240,14 @@ class Window:
         self.view: NodeView | None = None
         self.reason = ""  # why the node is in the queue
         self.upcoming: list[Node] = []  # the next in the queue
+        self.go: Callable[[str], None] = lambda view: None  # shows a view
+        self.listed = ""  # which nodes the view of nodes lists
         self.updates: list[Callable[[], None]] = []  # redraw the parts of the page whose data changed
         self._history: list[str] = []  # the nodes shown so far, like the history of a browser
         self._position = -1
         self._lock = asyncio.Lock()
         self._shown: object = None
+        self._draw_errors: dict[int, str] = {}  # of the last redraw, which are shown once
         self._load = 0
         self._waiting = False  # for the queue to offer a node
 
@@ -229,11 +274,15 @@ class Window:
         self.draw()
 
     def draw(self) -> None:
-        for update in self.updates:
+        for number, update in enumerate(self.updates):
+            line = ""
             try:
                 update()
             except Exception as error:
-                self.show_error(error)
+                line = error_line(error, self._draw_errors.get(number, ""))
+                if line != self._draw_errors.get(number):
+                    self.notify(line, True)
+            self._draw_errors[number] = line
 
     def show_error(self, error: Exception) -> None:
         self.notify(error_line(error), True)
@@ -244,14 +293,21 @@ class Window:
         """Call a method of the project that changes it, on behalf of this window."""
         return await self.studio.change(partial(method, *values, window=self.window_name()))
 
-    async def label(self, node: str, class_number: int | None) -> None:
+    async def label(self, node: str, name: str | None) -> None:
         """Label a node and, if it is the shown one, go on to the next; None removes the label."""
-        classes = self.studio.snapshot.classes
-        if class_number is None:
-            await self.change(self.studio.project.label, node, None)
-        elif class_number < len(classes):
-            await self.change(self.studio.project.label, node, classes[class_number])
+        await self.change(self.studio.project.label, node, name)
+        if name is not None:
             self._leave(node)
+
+    async def label_as_new(self, node: str, name: str) -> None:
+        """Add a class and label a node with it."""
+        await self.studio.change(partial(self.studio.project.add_class, name, node=node, window=self.window_name()))
+        self._leave(node)
+
+    async def list_nodes(self, which: str) -> None:
+        """Show some nodes in the view of nodes."""
+        self.listed = which
+        self.go("Nodes")
 
     async def skip(self, node: str) -> None:
         await self.change(self.studio.project.skip, node)
@@ -319,6 +375,20 @@ class Window:
         self._shown = revision, node
 
 
+def in_background(function: Callable[..., T], *arguments: object) -> Future[T]:
+    """Call a function in a thread that does not keep the process alive."""
+    future: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    return future
+
+
 def count_differences(before: Mapping[str, str], now: Mapping[str, str]) -> int:
     """Number of nodes whose label is new, changed or removed.
 
@@ -331,9 +401,105 @@ def count_differences(before: Mapping[str, str], now: Mapping[str, str]) -> int:
 def error_line(error: Exception, previous: str = "") -> str:
     """An error as one line for the page. The traceback of an unexpected error is logged once."""
     if isinstance(error, InputError):
-        return str(error)
+        return page_text(str(error))
     cause = " ".join(f"{type(error).__name__}: {error}".split())
     line = f"Unexpected error ({cause}). Your labels are saved. Continue, or reload the page; details are in the log."
     if line != previous:
         LOG.error("unexpected error in the studio", exc_info=error)
     return line
+
+
+ON_THE_PAGE = [  # remedies of the command line, and those of the page
+    (r"\S*/(uploads|files)/[^/\s]+/", ""),
+    (r"give --column source=NAME --column target=NAME", "name two columns of the file source and target"),
+    (r"name (.*) id and label, or give their places: .*", r"name \1 id and label in the file"),
+    (r"give --column id=NAME --column label=NAME", "name two columns of the file id and label"),
+    (r"; (--target |--column \w+=)NAME names another.*", "; its role can be changed when the file is loaded"),
+    (r"; --column id=NAME names a column", "; choose the role id for a column when the file is loaded"),
+    (r"; --column weight=.* takes it as edge weights", "; name it weight to use it as edge weights"),
+    (r"use --unknown-nodes drop .*", 'choose "Leave out unknown nodes"'),
+    (r"; use --header \w+ if .*", ""),
+    (r"--knn N changes it", "the number can be changed when the file is loaded"),
+    (r"(choose one|name the column( of the classes)?) by --\S+( NAME)?", "choose its role above the column"),
+    (r"--column (category|number|date|text|label|id|name|ignore)=(\S+?)(?=[;,. ]|$)", r"the role \1 for \2"),
+    (r"--exclude (\S+)", r"the role ignore for \1"),
+    (r"give --labels|with --labels", "in a label file"),
+    (r"--(edges|nodes|labels)", r"the file of \1"),
+    (r"--graph", "one file for all"),
+    (r"--knn", "the number of nearest neighbours"),
+    (r"TABLE", "a table"),
+    (r" ?--[a-z]+(-[a-z]+)*( [A-Z]+)?", " another choice"),
+]
+
+
+def page_text(text: str) -> str:
+    """A message of the readers in the words of the page.
+
+    >>> page_text("n.csv has 2 columns that may be the target: a, b; choose one by --target NAME")
+    'n.csv has 2 columns that may be the target: a, b; choose its role above the column'
+    """
+    for option, words in ON_THE_PAGE:
+        text = re.sub(option, words, text)
+    return text
+
+
+@dataclass(frozen=True)
+class FitStatus:
+    """The state of the model and of the fit."""
+
+    title: str  # a word or two
+    text: str  # what happens, or what is needed next
+    kind: str = ""  # CSS class
+    may_teach: bool = False  # whether a fit can be started now
+
+
+def fit_status(studio: Studio) -> FitStatus:
+    progress, snapshot = studio.progress, studio.snapshot
+    if not snapshot.load:
+        return FitStatus("No graph yet", "Load a graph under Data.")
+    if progress.state == "running":
+        share = f" {100 * progress.done / progress.total:.0f} %" if progress.total else ""
+        count = f", {progress.unit} {progress.done} of {progress.total}" if progress.total else ""
+        text = f"{(progress.stage or 'starting').capitalize()}{count}. You can go on labelling."
+        return FitStatus(f"Teaching{share}", text, "busy")
+    classes = {*snapshot.labels.values()}
+    may_teach = len(classes) > 1 and snapshot.new_labels > 0
+    if progress.state == "failed":
+        return FitStatus("Teaching failed", f"Teaching failed: {page_text(progress.error or '')}", "failed", may_teach)
+    kept = "Stopped; the previous model is kept. " if progress.state == "cancelled" and studio.has_model else ""
+    if studio.has_model and not snapshot.new_labels:
+        return FitStatus("Up to date", f"{kept}The model is up to date.", "ready")
+    title = plural(snapshot.new_labels, "new label") if snapshot.new_labels else "No model yet"
+    if not studio.auto_fit:
+        return FitStatus(title, f"{kept}{title}; teaching starts when you ask for it.", "", may_teach)
+    missing = studio.missing_classes
+    needed = LABELS_BEFORE_FIT - studio.labels_since_fit
+    parts = [plural(needed, "more label")] if needed > 0 else []
+    if len(snapshot.classes) < 2:
+        parts.append(f"{'a second' if snapshot.classes else 'two'} class{'' if snapshot.classes else 'es'}")
+    elif missing:
+        names = ", ".join(missing[:MAX_NAMED_CLASSES]) + (", …" if len(missing) > MAX_NAMED_CLASSES else "")
+        parts.append(f"one {'of' if len(missing) == 1 else 'each of'} {names}")
+    elif len(classes) < 2:
+        parts.append("one of another class")
+    text = f"{kept}{', and '.join(parts)}, then it learns."
+    return FitStatus(title, text[:1].upper() + text[1:], "", may_teach)
+
+
+def plural(count: int, noun: str, ending: str = "s") -> str:
+    """
+    >>> plural(1, "label"), plural(2, "class", "es")
+    ('1 label', '2 classes')
+    """
+    return f"{count} {noun}{'' if count == 1 else ending}"
+
+
+def class_keys(classes: Sequence[str]) -> dict[str, str]:
+    """The key of each class: a digit that is its name, otherwise the next free one.
+
+    >>> class_keys(("7", "cat", "1"))
+    {'7': '7', '1': '1', 'cat': '2'}
+    """
+    own = {name: name for name in classes if name in KEYS[:10]}
+    others = (name for name in classes if name not in own)
+    return own | dict(zip(others, (key for key in KEYS if key not in own), strict=False))

@@ -116,6 +116,7 @@ class Source(Record):
     dataset: str | None = None
     files: dict[Role, FileName] = {}
     options: dict[str, Any] = {}  # how to read the files: knn, metric, columns, …
+    pictures: str = ""  # the folder that paths of pictures are relative to; "": none are shown
 
     @property
     def title(self) -> str:
@@ -132,17 +133,17 @@ class Change(Record):
     classes: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # before and after
     skipped: str | None = None  # the node
     renamed: tuple[str, str] | None = None  # a renamed or merged class, before and after
+    opened: int | None = None  # the load that was open before another graph was loaded
 
 
 class State(Record):
     """The project without its labels."""
 
     format: Literal[1] = 1
-    load: int = 0  # number of loads so far; the file copies belong to the last one
+    load: int = 0  # the number of the load, which is also the folder of its file copies
     source: Source | None = None
-    # A load is finished in two steps. Until the second, the labels of the previous graph are still in labels.csv and
-    # this is the file they move to.
-    unsettled: Literal[""] | FileName = ""
+    # A load is finished in two steps. Until the second, labels and model of this load are not set aside yet.
+    unsettled: int = 0
     classes: tuple[str, ...] = ()  # in the order of their keys; classes that occur only in labels.csv follow
     skipped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()  # old and new class names since the model was fitted

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -117,11 +117,9 @@ def train(
     return history.read()
 
 
-def _summed(
-    trainable: StackedParameters, values: Mapping[str, Tensor], communicator: Communicator
-) -> dict[str, Tensor]:
+def _summed(stack: StackedParameters, values: Mapping[str, Tensor], communicator: Communicator) -> dict[str, Tensor]:
     """Replace every gradient by the sum over processes; returns the sums of the values. One reduction serves all."""
-    gradients = [parameter.grad for parameter in trainable.parameters() if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in stack.parameters() if parameter.grad is not None]
     parts = [*gradients, *(value.detach().to(torch.float32) for value in values.values())]
     flat = communicator.sum(torch.cat([part.reshape(-1) for part in parts]))
     pieces = flat.split([part.numel() for part in parts])
@@ -130,8 +128,6 @@ def _summed(
         gradient.copy_(total)
     return dict(zip(values, sums[len(gradients) :], strict=True))
 
-
-# -------------------------------------------------------------------------------------------------------- checkpoints
 
 State = Mapping[str, np.ndarray]
 FirstEpochs = Int[np.ndarray, "runs nodes"]  # of pseudo labels; nodes of this process
@@ -166,9 +162,6 @@ def _state(trainable: StackedParameters, optimiser: Optimiser, history: _History
         tensors = (*group.first, *group.second, *group.steps)
         state |= {f"adam {number} {place}": tensor for place, tensor in enumerate(tensors)}
     return state | {f"history {name}": values for name, values in history.values.items()}
-
-
-# ------------------------------------------------------------------------------------------------- epochs and history
 
 
 def _repeat(epoch: Callable[[], None], times: int, device: torch.device, *, recorded: bool) -> Iterator[None]:
@@ -241,7 +234,8 @@ class Optimiser:
     """
 
     def __init__(self, adam: Adam, trainable: StackedParameters) -> None:
-        self.learning_rate = adam.learning_rate
+        self.options: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": EPSILON, "lr": adam.learning_rate}
+        self.options |= {"amsgrad": False, "maximize": False}
         decayed = list(trainable.decayed_parameters())
         others = [one for one in trainable.parameters() if all(one is not other for other in decayed)]
         self.groups = [_Group(some, decay) for some, decay in ((decayed, adam.weight_decay), (others, 0.0)) if some]
@@ -256,21 +250,9 @@ class Optimiser:
         for group in self.groups:
             for steps in group.steps:
                 steps += 1
-            torch._fused_adam_(
-                group.parameters,
-                [cast(Tensor, parameter.grad) for parameter in group.parameters],
-                group.first,
-                group.second,
-                [],
-                group.steps,
-                lr=self.learning_rate,
-                beta1=BETAS[0],
-                beta2=BETAS[1],
-                weight_decay=group.weight_decay,
-                eps=EPSILON,
-                amsgrad=False,
-                maximize=False,
-            )
+            gradients = [cast(Tensor, parameter.grad) for parameter in group.parameters]
+            tensors: list[Any] = [group.parameters, gradients, group.first, group.second, [], group.steps]
+            torch._fused_adam_(*tensors, **self.options, weight_decay=group.weight_decay)
 
 
 class _Group:
@@ -351,12 +333,10 @@ class Recorder:
     a CUDA graph cannot decide whether to write.
     """
 
-    def __init__(
-        self, kept: Recording, network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]
-    ) -> None:
+    def __init__(self, to: Recording, network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]) -> None:
         task = network.task
-        self.kept, self.network, self.answer = kept, network, answer
-        self.epochs = tuple(min(start + kept.every, epochs) for start in range(0, epochs, kept.every))
+        self.kept, self.network, self.answer = to, network, answer
+        self.epochs = tuple(min(start + to.every, epochs) for start in range(0, epochs, to.every))
         shape = (len(self.epochs), task.num_nodes, task.runs)
         self.predicted = torch.zeros(shape, dtype=torch.int32, device=task.device)
         self.chosen: Tensor | None = None  # until the first pseudo labels

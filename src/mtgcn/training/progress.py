@@ -35,9 +35,7 @@ def assigned(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
 
 @contextmanager
 def progress_callbacks(
-    callback: ProgressCallback,
-    stage_changed: StageCallback | None = None,
-    values: ValuesCallback | None = None,
+    callback: ProgressCallback, stage_changed: StageCallback | None = None, values: ValuesCallback | None = None
 ) -> Iterator[None]:
     """Within this context, training calls `callback(done, total)` from time to time, `values(done, latest)` with the
     means over all models, and `stage_changed(title)` when a stage begins or ends."""

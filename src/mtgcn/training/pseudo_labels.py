@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.nn.base import CLASSES, NODES
+from mtgcn.nn.base import CLASSES, NODES, NodeValues
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import MISSING, Nodes
 
@@ -66,7 +66,7 @@ class PseudoLabels:
         """The class of each slot."""
         return (torch.arange(len(self.nodes), device=self.nodes.device) // self.per_class)[:, None, None]
 
-    def rows(self, values: Float[Tensor, "nodes classes runs peers"]) -> Float[Tensor, "slots classes runs peers"]:
+    def rows(self, values: NodeValues) -> Float[Tensor, "slots classes runs peers"]:
         """The `values` of each model at its pseudo-labelled nodes."""
         width = values.shape[CLASSES]
         return values.gather(NODES, self.nodes[:, None].expand(-1, width, -1, -1))
@@ -141,22 +141,18 @@ DIGIT = 8  # bits of a key that are settled in one round
 
 
 def _lowest_chosen(
-    ordered: Int[Tensor, "models nodes"],
-    starts: Int[Tensor, "classes"],
-    bits: int,
-    count: int,
-    communicator: Communicator,
+    keys: Int[Tensor, "models nodes"], starts: Int[Tensor, "classes"], bits: int, count: int, communicator: Communicator
 ) -> Int[Tensor, "models classes"]:
     """For each model and class the `count`-th highest key over all processes, or the start of the class if it has fewer
     keys. Found digit by digit, from the highest, by the numbers of keys with each digit, summed over processes.
     """
-    lowest = starts.expand(len(ordered), -1).clone()
+    lowest = starts.expand(len(keys), -1).clone()
     left = torch.full_like(lowest, count)  # keys still to be taken among those with the digits settled so far
     enough = torch.ones_like(lowest, dtype=torch.bool)
     for shift in range((bits - 1) // DIGIT * DIGIT, -1, -DIGIT):
-        digits = torch.arange((1 << min(DIGIT, bits - shift)) + 1, device=ordered.device)
+        digits = torch.arange((1 << min(DIGIT, bits - shift)) + 1, device=keys.device)
         edges = lowest[..., None] + (digits << shift)
-        below = torch.searchsorted(ordered, edges.flatten(1)).view_as(edges)
+        below = torch.searchsorted(keys, edges.flatten(1)).view_as(edges)
         held = communicator.sum(below.diff(dim=-1))  # keys by digit
         from_digit = functional.pad(held.flip(-1).cumsum(-1).flip(-1), (0, 1))  # keys with this digit or a higher one
         enough &= from_digit[..., 0] >= left
@@ -205,7 +201,7 @@ def top_nodes_per_class(
 
 
 def most_confident_per_class(
-    logits: Float[Tensor, "nodes classes runs peers"], per_class: int, exclude: Bool[Tensor, "nodes runs"]
+    logits: NodeValues, per_class: int, exclude: Bool[Tensor, "nodes runs"]
 ) -> Bool[Tensor, "nodes classes runs"]:
     """The nodes that `most_confident` chooses by the first peer's logits, as a proposal."""
     nodes, classes, runs, _ = logits.shape

@@ -1,6 +1,7 @@
 """Uncertainty of a fit: calibration, prediction sets, expected accuracy, warnings, and which nodes to label next."""
 
-from mtgcn.uncertainty.held_out import PredictionSets, prediction_sets, temperature, tempered
+from mtgcn.training.calibration import tempered
+from mtgcn.uncertainty.held_out import PredictionSets, prediction_sets, temperature
 from mtgcn.uncertainty.warnings import FitWarning, label_warnings, model_warnings
 
 __all__ = [

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.special import betaincc, gammaln, ndtri
+from scipy.special import betaincc, betaincinv, gammaln
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.linalg.neighbours import METRICS, nearest, neighbour_graph
 from mtgcn.methods import Method, fit_in_chunks, task_of
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
 from mtgcn.task import Prediction
+from mtgcn.training.calibration import AccuracyPrior, matching_temperature
 from mtgcn.uncertainty.peer_weights import FittedModel
+from mtgcn.uncertainty.stopping import ExpectedGain, expected_gain, some_labels
 
 # Expected accuracy.
-FOLDS = 5
-MIN_LABELS_PER_CLASS = 5  # to learn a class while some labels are held out
-MIN_LABELS = 20  # below, the confidence interval is too wide to be useful
+FOLDS, MAX_FOLDS = 5, 10
+MIN_LABELS_PER_CLASS = 2  # to learn a class while a label is held out
+MIN_LABELS_FOR_GAIN, MIN_LABELS_PER_CLASS_FOR_GAIN = 20, 5  # to estimate the gain of more labels
 MANY_HELD_OUT = 1000  # labels of a fold from which on a single fold is enough
 COPY_CHANCE = 0.001  # that some column looks like a copy of the labels by chance
+MAX_ERRORS_OF_COPY = 0.05  # share of the labels that a copy may get wrong
+MAX_VALUES_PER_CLASS = 2  # of a column that may be a copy, on average
+MAX_PREDICTIVE_COLUMNS = 1000  # more are words or pixels
 COPY_GAP = 2  # between the values of a copy for two classes, relative to the ranges within all classes
 COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # nodes, and the share of their nearest nodes that are neighbours
 MAX_COMPARED_VALUES = 2**24  # of labelled and of unlabelled nodes; of more, every second, third ... node is compared
-# Temperature.
-MIN_PROBABILITY = 1e-7  # lower bound before taking logarithms
-MAX_FOLDS = 10
-LIKELIHOOD_LABELS = 5  # per class, the median, from which on the held-out likelihood is used
-PRIOR_LABELS = 20  # weight of the prior (temperature 1), in labels
-MAX_TEMPERATURE = 10.0  # the minimum is its inverse
 
 
 def stratified_folds(
@@ -43,6 +43,7 @@ def stratified_folds(
     """Labelled nodes in stratified folds; the first alone where folds are large, since each is a fit."""
     shuffled = np.random.default_rng(seed).permutation(nodes)
     by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
+    folds = min(folds, len(nodes))
     used = 1 if len(nodes) >= MANY_HELD_OUT * folds else folds
     return [np.sort(by_class[fold::folds]) for fold in range(used)]
 
@@ -61,26 +62,49 @@ def fits_without(
     return fit_in_chunks(method, replace(task, seeds=task.seeds[:1] * len(splits)))
 
 
+def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
+    """At most ten stratified folds of the given labels. The only label of a class is never held out."""
+    spare = graph.known[graph.label_counts[graph.labels[graph.known]] > 1]
+    if not len(spare):
+        raise InputError("no class has a second label, so none can be held out; label a second node of a class")
+    return stratified_folds(graph, spare, MAX_FOLDS, seed)
+
+
 # -------------------------------------------------------------------------------------------------- expected accuracy
 
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
-    """Accuracy on held-out labels, with a 95 % confidence interval."""
+    """Expected accuracy on unlabelled nodes, with credible intervals of 90 and 95 %."""
 
     accuracy: float
+    ci90: tuple[float, float]
     ci95: tuple[float, float]
-    labels: int
+    labels: int  # held out
     folds: int
+    gain: ExpectedGain | None = None  # of more labels
+
+    @classmethod
+    def of(cls, share: float, labels: int, folds: int) -> ExpectedAccuracy:
+        """From the accuracy on held-out labels."""
+        right, wrong = AccuracyPrior().distribution(share, labels)
+        low95, low90, high90, high95 = betaincinv(right, wrong, (0.025, 0.05, 0.95, 0.975)).tolist()
+        return cls(right / (right + wrong), (low90, high90), (low95, high95), labels, folds)
+
+    @classmethod
+    def from_card(cls, stored: Mapping[str, Any]) -> ExpectedAccuracy:
+        """From the card of a model."""
+        intervals = {name: tuple(stored[name]) for name in ("ci90", "ci95")}
+        return cls(**{**stored, **intervals, "gain": ExpectedGain.from_card(stored.get("gain"))})
 
 
-def check_folds(folds: int) -> None:
+def check_folds(folds: int | None) -> None:
     """Raise if labels cannot be divided into this number of folds."""
-    if folds < 0 or folds == 1:
+    if folds is not None and (folds < 0 or folds == 1):
         raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
 
 
-def why_not_measurable(graph: Graph, method: Method, folds: int = FOLDS) -> str | None:
+def why_not_measurable(graph: Graph, method: Method) -> str | None:
     """Why accuracy cannot be estimated from the labels of this graph; None if it can."""
     counts = graph.label_counts
     rarest = int(counts.argmin())
@@ -88,32 +112,51 @@ def why_not_measurable(graph: Graph, method: Method, folds: int = FOLDS) -> str 
         return "the method needs validation labels of its own"
     if graph.num_edges == 0 and graph.num_features and len(label_copies(graph)) == graph.num_features:
         return "every column looks like a copy of the labels"
-    needed = max(MIN_LABELS, folds)
-    if len(graph.known) < needed:
-        return f"{len(graph.known)} labels are too few to tell; {needed} are needed"
     if counts[rarest] < MIN_LABELS_PER_CLASS:
         return (
-            f"class {graph.class_names[rarest]!r} has {counts[rarest]} labels, too few to tell; "
-            f"{MIN_LABELS_PER_CLASS} of each class are needed"
+            f"class {graph.class_names[rarest]!r} has {counts[rarest]} label{'' if counts[rarest] == 1 else 's'}, and "
+            f"none can be held out; {MIN_LABELS_PER_CLASS} of each class are needed"
         )
     return None
+
+
+def is_gain_measurable(graph: Graph) -> bool:
+    """Whether there are labels enough to estimate the gain of more."""
+    return len(graph.known) >= MIN_LABELS_FOR_GAIN and graph.label_counts.min() >= MIN_LABELS_PER_CLASS_FOR_GAIN
 
 
 def expected_accuracy(
     graph: Graph, method: Method, *, seed: int, device: torch.device | str = "cpu", folds: int = FOLDS
 ) -> ExpectedAccuracy:
-    """Cross-validation over the given labels, all folds in one stack.
+    """Cross-validation over the given labels, all folds in one stack. Features that look like a copy of the labels are
+    left out, since the nodes without a label have no such copy. Fits to fewer labels give the gain that more labels
+    would bring."""
+    graph = _without_copies(graph)
+    held_out = stratified_folds(graph, graph.known, folds, seed)
+    measurable = len(held_out) > 1 and is_gain_measurable(graph)  # of many labels, ten more bring nothing
+    few = some_labels(graph.known, graph.labels[graph.known], seed) if measurable else []
+    left_out = [*held_out, *(np.setdiff1d(graph.known, nodes) for nodes in few)]
+    correct = fits_without(graph, method, left_out, seed, device).probabilities.argmax(axis=2) == graph.labels
+    nodes = np.concatenate(held_out)
+    by_many = np.concatenate([row[fold] for row, fold in zip(correct, held_out, strict=False)])
+    labels, gain = len(nodes), None
+    if few:
+        unseen = np.stack([~np.isin(nodes, shown) for shown in few])
+        by_few = (correct[len(held_out) :, nodes] & unseen).sum(axis=0) / np.maximum(unseen.sum(axis=0), 1)
+        sizes = labels - labels / len(held_out), float(np.mean([len(shown) for shown in few]))
+        gain = expected_gain((by_many - by_few)[unseen.any(axis=0)], sizes, labels)
+    return replace(ExpectedAccuracy.of(float(by_many.mean()), labels, len(held_out)), gain=gain)
 
-    Each fold learns from fewer labels than the final model, so the estimate is pessimistic. Features that look like a
-    copy of the labels are left out, since the nodes without a label have no such copy.
-    """
+
+def held_out_probabilities(
+    graph: Graph, method: Method, *, seed: int, device: torch.device | str, folds: int
+) -> tuple[Float[np.ndarray, "held_out classes"], Int[np.ndarray, "held_out"]]:
+    """Predictions for labels that the fit lacks, and their classes."""
     graph = _without_copies(graph)
     held_out = stratified_folds(graph, graph.known, folds, seed)
     probabilities = fits_without(graph, method, held_out, seed, device).probabilities
-    predicted = np.concatenate([probabilities[run, nodes].argmax(axis=1) for run, nodes in enumerate(held_out)])
-    correct = int((predicted == graph.labels[np.concatenate(held_out)]).sum())
-    interval = wilson_interval(correct, len(predicted))
-    return ExpectedAccuracy(correct / len(predicted), interval, len(predicted), len(held_out))
+    predicted = np.concatenate([probabilities[run, nodes] for run, nodes in enumerate(held_out)])
+    return predicted, graph.labels[np.concatenate(held_out)]
 
 
 def _without_copies(graph: Graph) -> Graph:
@@ -139,9 +182,9 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     """The features that look like a copy of the given labels.
 
     Either a feature has one value on all unlabelled nodes and another on m labelled ones, which happens by chance with
-    probability (labels / nodes)^m. Or it tells the labels alone: each of the k classes has its own value, up to noise,
-    with probability k! n_1! ... n_k! / N!. A category, which several features encode, is one column here. Columns are
-    copies if chance would make one of them look like that with a probability below `COPY_CHANCE`.
+    probability (labels / nodes)^m. Or it predicts the labels alone: each of the k classes has its own value, up to
+    noise, with probability k! n_1! ... n_k! / N!. A category, which several features encode, is one column here.
+    Columns are copies if chance would make one of them look like that with a probability below `COPY_CHANCE`.
     """
     features, known = graph.features, graph.known[np.argsort(graph.labels[graph.known], kind="stable")]
     rest = np.setdiff1d(np.arange(graph.num_nodes), known)
@@ -171,20 +214,48 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
         by_chance = gammaln(len(sizes) + 1) + gammaln(sizes + 1).sum() - gammaln(len(some) + 1)
         chance = np.minimum(chance, np.where(intervals, by_chance, 0))
     copies = chance < math.log(COPY_CHANCE / graph.num_features)
-    for own in outputs.values():
-        copies[own] = copies[own].any()
+    predictive = predictive_columns(graph)
+    for column, own in outputs.items():
+        copies[own] = copies[own].any() or predictive.get(column.name) == len(known)
     return np.flatnonzero(copies)
+
+
+def predictive_columns(graph: Graph) -> dict[str, int]:
+    """The named columns that predict (nearly) all labels alone, one class per value, with the number of labels
+    predicted.
+
+    A column with v values and e errors among N labels of k classes does so by chance with a probability of at most
+    k^v · binom(N, e) (k - 1)^e · n_1! ... n_k! / N!.
+    """
+    known, columns = graph.known, graph.preprocessing.columns if graph.preprocessing and graph.feature_names else ()
+    columns = [column for column in columns if column.outputs and column.kind != "text"]
+    counts = graph.label_counts[graph.label_counts > 0]
+    if not len(known) or graph.features is None or not 0 < len(columns) <= MAX_PREDICTIVE_COLUMNS or len(counts) < 2:
+        return {}
+    place = {name: number for number, name in enumerate(graph.feature_names)}
+    values, found = _dense(graph.features[known]), dict[str, int]()
+    labelings = gammaln(len(known) + 1) - gammaln(counts + 1).sum()
+    for column in columns:
+        own = [place[name] for name in column.outputs if name in place]
+        codes = np.unique(values[:, own], axis=0, return_inverse=True)[1].reshape(-1)
+        table = np.zeros((int(codes.max()) + 1, graph.num_classes), dtype=np.int64)
+        np.add.at(table, (codes, graph.labels[known]), 1)
+        errors = len(known) - int(table.max(axis=1).sum())
+        patterns = gammaln(len(known) + 1) - gammaln(errors + 1) - gammaln(len(known) - errors + 1)
+        patterns += len(table) * math.log(len(counts)) + errors * math.log(max(1, len(counts) - 1))
+        if len(table) > MAX_VALUES_PER_CLASS * len(counts):  # a car model determines its class, and is no copy
+            continue
+        if errors <= MAX_ERRORS_OF_COPY * len(known) and patterns - labelings < math.log(COPY_CHANCE / len(columns)):
+            found[column.name] = len(known) - errors
+    return found
 
 
 def _dense(table: sp.csr_array | np.ndarray) -> np.ndarray:
     return table if isinstance(table, np.ndarray) else table.toarray()
 
 
-# `scipy.stats` has both functions below, and takes half a second to import.
-
-
 def binomial_cdf(successes: int, trials: int, probability: float) -> float:
-    """P(X <= successes) of a binomial X, by the incomplete beta function.
+    """P(X <= successes) of a binomial X, by the incomplete beta function; `scipy.stats` takes half a second to import.
 
     >>> binomial_cdf(1, 2, 0.5)
     0.75
@@ -192,80 +263,23 @@ def binomial_cdf(successes: int, trials: int, probability: float) -> float:
     return 1.0 if successes >= trials else float(betaincc(successes + 1, trials - successes, probability))
 
 
-def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of a proportion (Wilson, 1927), valid also near 0 and 1."""
-    z = float(ndtri((1 + confidence) / 2))
-    centre = successes + z**2 / 2
-    half = z * math.sqrt(successes * (trials - successes) / trials + z**2 / 4)
-    low, high = ((end / (trials + z**2)) for end in (centre - half, centre + half))
-    return (low if successes else 0.0), (high if successes < trials else 1.0)
-
-
 # -------------------------------------------------------------------------------------------------------- temperature
 
 
 def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str = "cpu") -> float:
-    """The temperature that calibrates the probabilities of a model; predicted classes do not change.
+    """The temperature at which the mean confidence over unlabelled nodes is the expected accuracy; predicted classes do
+    not change. mt-plus applies its own during the fit.
 
-    Uses the given labels only: the method is fitted again without each fold of them, all fits in one stack. Apply it by
+    The method is fitted again without each fold of the given labels, all fits in one stack. Apply the temperature by
     `tempered(model.label_distributions_, temperature)`.
     """
-    graph, held_out = model.graph_, folds(model.graph_, seed)
-    fits = fits_without(graph, model.method_, held_out, seed, device).probabilities
-    return temperature_from(model.label_distributions_, fits, held_out, graph.labels)
-
-
-def tempered(
-    probabilities: Float[np.ndarray, "*rest classes"], temperature: float
-) -> Float[np.ndarray, "*rest classes"]:
-    """Probabilities with their logarithms divided by a temperature: flatter above 1, sharper below.
-
-    >>> tempered(np.array([0.8, 0.2]), 2).round(3)  # odds 2 to 1 instead of 4 to 1
-    array([0.667, 0.333])
-    """
-    powers = np.maximum(probabilities, MIN_PROBABILITY) ** (1 / temperature)
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
-    """At most ten stratified folds of the given labels. The only label of a class is never held out."""
-    spare = graph.known[graph.label_counts[graph.labels[graph.known]] > 1]
-    if not len(spare):
-        raise InputError("no class has a second label, so none can be held out; label a second node of a class")
-    return stratified_folds(graph, spare, min(MAX_FOLDS, len(spare)), seed)
-
-
-def temperature_from(
-    probabilities: Float[np.ndarray, "nodes classes"],
-    fits: Float[np.ndarray, "folds nodes classes"],
-    held_out: Sequence[Int[np.ndarray, "some"]],
-    labels: Int[np.ndarray, "nodes"],
-) -> float:
-    """The temperature for `probabilities`, from fits that each lack the labels of one fold.
-
-    With enough labels it maximises the likelihood of the held-out labels (Guo et al., 2017), with a prior at 1. With
-    few labels a held-out label is predicted badly because it is missing; the temperature then matches the mean
-    confidence to that of the average of all fits, which is lower the more the fits differ.
-    """
-    from scipy.optimize import minimize_scalar  # slow to import, and a plain fit does not need it
-
-    nodes = np.concatenate(list(held_out))
-    counts = np.bincount(labels[nodes])
-    if np.median(counts[counts > 0]) < LIKELIHOOD_LABELS:
-        rest = np.setdiff1d(np.arange(len(probabilities)), nodes)
-        confidence = float(fits.mean(axis=0)[rest].max(axis=1).mean())
-
-        def loss(log: float) -> float:
-            return abs(float(tempered(probabilities[rest], math.exp(log)).max(axis=1).mean()) - confidence)
-    else:
-        predicted = np.concatenate([fit[some] for fit, some in zip(fits, held_out, strict=True)])
-
-        def loss(log: float) -> float:
-            of_label = tempered(predicted, math.exp(log))[np.arange(len(nodes)), labels[nodes]]
-            return float(PRIOR_LABELS * log**2 / 2 - np.log(of_label).sum())
-
-    limit = math.log(MAX_TEMPERATURE)
-    return math.exp(minimize_scalar(loss, bounds=(-limit, limit), method="bounded").x)
+    graph = model.graph_
+    if why_not := why_not_measurable(graph, model.method_):
+        raise InputError(f"no temperature: {why_not}")
+    expected = expected_accuracy(graph, model.method_, seed=seed, device=device)
+    counted = torch.from_numpy(graph.labels == UNLABELED)[None]
+    probabilities = torch.from_numpy(model.label_distributions_)[None]
+    return float(matching_temperature(probabilities, torch.tensor([expected.accuracy]).double(), counted))
 
 
 # ---------------------------------------------------------------------------------------------------- prediction sets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,6 +35,9 @@ class FittedModel(Protocol):
     def peer_report_(self) -> PeerReport | None: ...
     @property
     def history_(self) -> Mapping[str, Float[np.ndarray, "epochs peers"]]: ...
+    @property
+    def parameters_(self) -> Mapping[str, np.ndarray] | None: ...
+    def explain(self, node: Any) -> Any: ...
 
 
 @dataclass(frozen=True)

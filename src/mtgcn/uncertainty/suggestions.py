@@ -17,8 +17,8 @@ where x are the smoothed features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -44,6 +44,7 @@ MAX_CLUSTERED_NODES = 20_000  # larger graphs are sampled by uncertainty
 MAX_REGIONS = 2_000
 CENTRE_DIVISOR = 8  # the centre of a region is one eighth of its nodes
 UNCERTAIN = 0.5  # of the entropy of the uniform distribution
+LONGEST_ROW = 160  # characters of the cells on one line
 MIN_WEIGHT = 1e-9  # added to uncertainties used as weights, which may all be 0
 # First suggestions.
 MAX_COMPARED_NODES = 4_000  # larger graphs are sampled
@@ -61,14 +62,39 @@ class Suggestion:
     score: float  # total uncertainty of the nodes it represents; 1 for one node without any information
     predicted: str  # class
     reason: str
+    name: str = ""  # title of the row
+    cells: Mapping[str, str] = field(default_factory=dict)  # its own columns, as written
+
+    @property
+    def title(self) -> str:
+        """The name with the id."""
+        return f"{self.name} ({self.node})" if self.name else str(self.node)
+
+    @property
+    def row(self) -> str:
+        """The cells on one line."""
+        cells = (f"{column}: {cell}" for column, cell in self.cells.items() if cell != self.name)
+        text = " ".join(" · ".join(cells).split())
+        return text if len(text) <= LONGEST_ROW else text[: LONGEST_ROW - 1] + "…"
 
 
 class Suggestions(list[Suggestion]):
     """A list of suggestions, shown as a table in notebooks."""
 
+    @property
+    def header(self) -> list[str]:
+        return ["node", *(["row"] if any(one.cells for one in self) else []), "predicted", "score", "why"]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of the table."""
+        shown = [{"node": one.title, "row": one.row, "predicted": one.predicted, "why": one.reason} for one in self]
+        scores = [{"score": f"{one.score:.2f}"} for one in self]
+        return [[(cells | score)[name] for name in self.header] for cells, score in zip(shown, scores, strict=True)]
+
     def _repr_html_(self) -> str:
-        rows = [(str(one.node), one.predicted, f"{one.score:.2f}", one.reason) for one in self]
-        head = "".join(f"<th>{name}</th>" for name in ("node", "predicted", "score", "why"))
+        head = "".join(f"<th>{name}</th>" for name in self.header)
+        rows = self.rows
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -106,6 +132,7 @@ def suggest(
         raise InputError(f"count is {count}; give at least 1 and at most {free.sum()}, the nodes without a label")
     uncertainty = uncertainty_of(model.label_distributions_, model.peer_distributions_, peer_weights(model))
     chosen = choose(graph, smoothed_features(graph), centrality(graph), uncertainty, labelled, free, count)
+    ids = None if graph.preprocessing is None else graph.preprocessing.id_column
     return Suggestions(
         Suggestion(
             node=np.asarray(graph.node_ids[choice.node]).item(),
@@ -113,6 +140,8 @@ def suggest(
             score=choice.uncertainty,
             predicted=graph.class_names[int(model.label_distributions_[choice.node].argmax())],
             reason=_reason(choice, model, uncertainty),
+            name="" if graph.node_names is None else graph.node_names[choice.node],
+            cells={column: cell for column, cell in graph.node_cells(choice.node).items() if cell and column != ids},
         )
         for choice in chosen
     )

@@ -11,13 +11,14 @@ from scipy.sparse.csgraph import connected_components
 
 from mtgcn.graph import Graph
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.held_out import binomial_cdf, label_copies
+from mtgcn.uncertainty.held_out import binomial_cdf, label_copies, predictive_columns
 from mtgcn.uncertainty.peer_weights import FittedModel
 
 LOW_HOMOPHILY = 0.25  # between chance (0) and edges within classes only (1)
 LOW_PREDICTED_HOMOPHILY = 0.45  # higher, since predictions follow the edges
 SIGNIFICANCE_LEVEL = 0.05
 UNREACHED_SHARE = 0.1  # of all nodes, in components without a label
+UNEVEN_SHARE, MIN_UNEVEN_NODES = 0.8, 50  # of a predicted class, and unlabelled nodes, where accuracy misleads
 COLLAPSED_BELOW = 0.5  # effective number of predicted classes, relative to that of the labels
 MIN_EXPECTED_NODES = 10  # of a class, by its share of the labels, for its absence to be reported
 DOMINANT_SHARE = 0.99  # of the squared norm of rows
@@ -40,12 +41,13 @@ def model_warnings(model: FittedModel) -> list[str]:
     edges = homophily_warning(graph)
     if edges is None and not any(causes):
         edges = predicted_homophily_warning(graph, probabilities)
-    return [text for text in (*causes, single_label_warning(graph), component_warning(graph), edges) if text]
+    uneven = None if causes[-1] else uneven_warning(graph, probabilities)
+    return [text for text in (*causes, uneven, single_label_warning(graph), component_warning(graph), edges) if text]
 
 
 def label_warnings(graph: Graph) -> list[str]:
     """Why the labels may be too few or badly placed for this graph, one sentence each."""
-    found = (single_label_warning(graph), component_warning(graph), homophily_warning(graph))
+    found = (copies_warning(graph), single_label_warning(graph), component_warning(graph), homophily_warning(graph))
     return [text for text in found if text]
 
 
@@ -73,19 +75,31 @@ def unlike_columns_warning(graph: Graph) -> str | None:
 
 
 def copies_warning(graph: Graph) -> str | None:
-    """Columns that look like a copy of the labels."""
-    copies = label_copies(graph)
-    if not len(copies):
-        return None
+    """Columns that look like a copy of the labels: filled where labels are, or predicting (nearly) all of them."""
     names = np.array(graph.feature_names or range(graph.num_features), dtype=object)
     for column in graph.preprocessing.columns if graph.preprocessing and graph.feature_names else ():
         names[np.isin(names, column.outputs)] = column.name
-    named = list(dict.fromkeys(names[copies]))
-    listed = _listed(named, np.arange(len(named)))
-    return (
-        f"{'Column' if len(named) == 1 else 'Columns'} {listed}: filled only where a label is given, or enough to tell "
-        "every label, as a copy of the labels; the expected accuracy is measured without, leave out what is a copy."
-    )
+    predictive = predictive_columns(graph)
+    named = [name for name in dict.fromkeys(names[label_copies(graph)]) if name not in predictive]
+    found = []
+    if predictive:
+        target = (graph.preprocessing.label_column if graph.preprocessing else None) or "the labels"
+        shares = ", ".join(
+            f"{name!r} ({predictive[name]} of {len(graph.known)} labels)" for name in list(predictive)[:MAX_NAMED]
+        )
+        verb, which = ("predicts", "is it a copy") if len(predictive) == 1 else ("predict", "are they copies")
+        found.append(
+            f"{'Column' if len(predictive) == 1 else 'Columns'} {shares} {verb} {target} alone: {which}? If so, leave "
+            "out what is a copy by --column ignore=NAME; the expected accuracy is measured without what predicts every "
+            "label."
+        )
+    if named:
+        found.append(
+            f"{'Column' if len(named) == 1 else 'Columns'} {_listed(named, np.arange(len(named)))}: filled only where "
+            "a label is given, or enough to predict every label, as a copy of the labels; the expected accuracy is "
+            "measured without, leave out what is a copy."
+        )
+    return " ".join(found) or None
 
 
 def single_label_warning(graph: Graph) -> str | None:
@@ -177,6 +191,19 @@ def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes class
         f"None of the {len(rest)} nodes without a label is predicted as {_listed(graph.class_names, missing)}, of "
         f"which {given} {'label was' if given == 1 else 'labels were'} given; look at these labels, or give "
         "more of them."
+    )
+
+
+def uneven_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
+    """Predictions of mostly one class, of which accuracy says little."""
+    predicted = probabilities[graph.labels < 0].argmax(axis=1)
+    share = np.bincount(predicted, minlength=graph.num_classes) / max(1, len(predicted))
+    if len(predicted) < MIN_UNEVEN_NODES or share.max() < UNEVEN_SHARE:
+        return None
+    return (
+        f"{100 * share.max():.0f} % of the nodes without a label are predicted as "
+        f"{graph.class_names[int(share.argmax())]!r}: predicting it everywhere would have about that accuracy; "
+        "--score balanced-accuracy measures more."
     )
 
 

@@ -16,8 +16,17 @@ import torch
 
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
-from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel, LabelChanges, measured_accuracy, with_more_labels
+from mtgcn.estimator.graph_model import (
+    DEFAULT_METHOD,
+    MEASURING,
+    GraphModel,
+    LabelChanges,
+    measured_accuracy,
+    measured_score,
+    with_more_labels,
+)
 from mtgcn.estimator.persistence import FILES, changing_model, check_destination, load_model, save_model
+from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, ExpectedScore, check_score
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
@@ -37,8 +46,8 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import components_without_label, label_warnings
-from mtgcn.workflows.inputs import check_labels, read_graph, read_more_labels
-from mtgcn.workflows.output import collected_notes
+from mtgcn.workflows.inputs import NEIGHBORS, check_labels, read_graph, read_more_labels
+from mtgcn.workflows.output import collected_files, collected_notes
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
@@ -80,12 +89,14 @@ class FitSummary:
     notes: Sequence[str]  # what reading changed: edges made undirected, for instance
     warnings: Sequence[str]  # why predictions may be unreliable
     epochs: int | None = None
-    seconds: float | None = None
+    seconds: float | None = None  # reading and cross-validation included
     mean_confidence: float | None = None
     peers: Sequence[PeerContribution] | None = None  # largest weight first; None for methods without peer weights
     teaching: float | None = None  # strength of mutual teaching, 0 to 1
     model: str | None = None
     report: str | None = None
+    expected_score: ExpectedScore | None = None  # another than accuracy, if chosen
+    files: Sequence[str] = ()  # what each file is recognised as, a line each
 
 
 @dataclass(frozen=True)
@@ -117,7 +128,9 @@ def fit_files(
     method: str | None = None,
     settings: Sequence[str] = (),
     classes: Sequence[str] | None = None,
-    folds: int = 5,
+    folds: int | None = None,
+    score: str = SCORES[0],
+    class_prior: str | Mapping[str, float] | None = None,
     seed: int = 0,
     device: str = "auto",
 ) -> FitSummary:
@@ -125,9 +138,11 @@ def fit_files(
 
     With `check`, everything is read and checked, and nothing is fitted or written.
     """
+    started = perf_counter()
     check_address_space()
     check_folds(folds)
     check_seed(seed)
+    check_score(score)
     torch_device = chosen_device(device)
     chosen = method_from_text(method or DEFAULT_METHOD, settings)
     if out is not None:
@@ -139,24 +154,37 @@ def fit_files(
                 raise InputError(f"the page {report} would overwrite the model; give another file")
     elif not check:
         raise InputError("no folder for the model; give --out, or --check to only see what would be done")
-    with collected_notes() as notes:
-        graph = read_graph(files)
+    with collected_notes() as notes, collected_files() as recognised:
+        with fitting_progress("reading"):
+            graph = read_graph(files)
         check_labels(graph, classes)
+        check_score(score, graph.num_classes)
         if check:
             check_memory(graph, chosen, torch_device)
         else:
-            model = GraphModel(chosen, neighbors=files.knn or 10, metric=files.metric, device=device, random_state=seed)
-            seconds, expected = _fit(model, chosen, graph, None, torch_device, folds)
+            k = files.knn or NEIGHBORS
+            model = GraphModel(
+                chosen, neighbors=k, metric=files.metric, class_prior=class_prior, device=device, random_state=seed
+            )
+            expected = _fit(model, chosen, graph, None, torch_device, folds)
+            expected_score = measured_score(model, folds, score)
+    if class_prior is not None and not check:
+        shares = model.label_distributions_.mean(axis=0)
+        listed = ", ".join(f"{name} {100 * share:.1f} %" for name, share in zip(graph.class_names, shares, strict=True))
+        notes.append(f"probabilities are corrected to the class shares {listed}; accuracy is measured without that")
     if check or out is None:
-        why_not = why_not_measurable(graph, chosen, folds) if folds else "not measured, as asked"
-        return _graph_summary(graph, chosen, torch_device, (None, why_not), notes, label_warnings(graph))
+        why_not = "not measured, as asked" if folds == 0 else why_not_measurable(graph, chosen)
+        summary = _graph_summary(graph, chosen, torch_device, (None, why_not), notes, label_warnings(graph))
+        return replace(summary, files=recognised)
+    seconds = perf_counter() - started
     summary = summary_of(model, seconds, expected, notes, out, report)
+    summary = replace(summary, files=recognised, expected_score=expected_score)
     if report is None:
         save_model(model, out, training=for_the_card(summary))
         return summary
     from mtgcn.report.fit_page import Background, fit_html
 
-    page = fit_html(model, Background(*expected, notes))
+    page = fit_html(model, Background(*expected, notes, expected_score))
     save_model(model, out, training=for_the_card(summary))
     try:
         write_file(report, page)
@@ -166,17 +194,16 @@ def fit_files(
 
 
 def _fit(
-    model: GraphModel, method: Method, graph: Graph, classes: np.ndarray | None, device: torch.device, folds: int
-) -> tuple[float, Expectation]:
-    """Fit, or with `classes` fit again; returns the seconds and the cross-validated accuracy."""
+    model: GraphModel, method: Method, graph: Graph, classes: np.ndarray | None, device: torch.device, folds: int | None
+) -> Expectation:
+    """Fit, or with `classes` fit again; returns the cross-validated accuracy."""
     with within_memory(graph, method, device):
-        started = perf_counter()
         with fitting_progress(f"fitting {name_of(method)}"):
             model.fit_graph(graph) if classes is None else model.fit_again(graph, classes)
-        seconds = perf_counter() - started
         if folds == 0:
-            return seconds, (None, "not measured, as asked (--folds 0)")
-        return seconds, measured_accuracy(model, folds)
+            return None, "not measured, as asked (--folds 0)"
+        with fitting_progress(MEASURING):
+            return measured_accuracy(model, folds)
 
 
 def label_files(
@@ -185,17 +212,18 @@ def label_files(
     *,
     columns: Mapping[str, str | int | Literal[False]] | None = None,
     new_classes: Sequence[str] = (),
-    folds: int = 5,
+    folds: int | None = None,
     device: str = "auto",
 ) -> LabelSummary:
     """Add the labels of a table to a stored model and fit it again; the folder is replaced once that succeeded."""
+    started = perf_counter()
     check_folds(folds)
     torch_device = chosen_device(device)
     with changing_model(folder):
         model = load_model(folder)
         model.device = device
         check_destination(folder)
-        if not model.has_node_ids_:
+        if not model.has_node_ids_ and not model.graph_.numbered:
             raise InputError("the nodes of this model have no ids, so labels cannot refer to them; fit it on files")
         before, predicted_before = model.training_, model.transduction_
         unlabeled = model.graph_.labels == UNLABELED
@@ -206,10 +234,13 @@ def label_files(
             if changes.any:
                 check_labels(graph)
                 confidence_before = mean_confidence(model)
-                seconds, expected = _fit(model, model.method_, graph, classes, torch_device, folds)
+                expected = _fit(model, model.method_, graph, classes, torch_device, folds)
+                score = (before.get("expected_score") or {}).get("score", SCORES[0])
+                expected_score = measured_score(model, folds, check_score(score))
         if not changes.any:
             return LabelSummary(changes, None, str(folder))
-        fit = summary_of(model, seconds, expected, notes, folder)
+        fit = summary_of(model, perf_counter() - started, expected, notes, folder)
+        fit = replace(fit, expected_score=expected_score)
         kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still hold
         save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
     refit = Refit(
@@ -303,6 +334,7 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         f"{_count(reach.nodes_without_labels, 'node')} in components without labels, {reach.isolated_nodes} isolated"
     )
     yield f"labels      {_by_class(summary.labels)}"
+    yield from (f"file        {line}" for line in summary.files)
     for line in summary.columns[:MAX_COLUMNS_LISTED]:
         yield f"column      {line}"
     if (more := len(summary.columns) - MAX_COLUMNS_LISTED) > 0:
@@ -315,6 +347,8 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         yield _fitted_line(summary)
         yield f"confidence  {100 * (summary.mean_confidence or 0):.1f} % on average over unlabelled nodes"
         yield f"accuracy    {_accuracy_text(summary)}"
+        yield from _score_lines(summary)
+        yield from _gain_lines(summary)
         if summary.peers is not None and summary.teaching is not None:
             yield from (f"peers       {line}" for line in _peer_lines(summary.peers, summary.teaching))
     yield from _remark_lines(summary)
@@ -349,11 +383,23 @@ def _accuracy_text(summary: FitSummary) -> str:
     expected = summary.expected_accuracy
     if expected is None:
         return f"not known: {summary.why_no_expected_accuracy}"
-    low, high = (round(100 * end) for end in expected.ci95)
+    low, high = (round(100 * end) for end in expected.ci90)
     return (
-        f"{100 * expected.accuracy:.0f} % expected (95 % interval {low} to {high}), cross-validated on "
+        f"{100 * expected.accuracy:.0f} % expected (90 % interval {low} to {high}), cross-validated on "
         f"{expected.labels} labels in {_count(expected.folds, 'fold')}"
     )
+
+
+def _score_lines(summary: FitSummary) -> Iterator[str]:
+    if found := summary.expected_score:
+        low, high = (round(100 * end) for end in found.ci95)
+        title = SCORE_TITLES[found.score]
+        yield f"score       {title} {100 * found.value:.0f} % expected (95 % interval {low} to {high})"
+
+
+def _gain_lines(summary: FitSummary) -> Iterator[str]:
+    if summary.expected_accuracy is not None and summary.expected_accuracy.gain is not None:
+        yield f"labelling   {summary.expected_accuracy.gain}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -404,6 +450,8 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
         yield f"accuracy    {_accuracy_text(fit)}; {100 * before['accuracy']:.0f} % before"
     else:
         yield f"accuracy    {_accuracy_text(fit)}{'; not known before' if fit.expected_accuracy else ''}"
+    yield from _score_lines(fit)
+    yield from _gain_lines(fit)
     yield from _remark_lines(fit)
     yield f"model       {fit.model}"
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mtgcn.errors import InputError, unknown_name
+from mtgcn.errors import InputError, note, unknown_name
 from mtgcn.estimator.inputs import check_learnable, preprocessed_graph
 from mtgcn.graph import Graph
 from mtgcn.io import read
+from mtgcn.io.archives import suffix_of
 from mtgcn.io.graph_files import WITH_ATTRIBUTES
 from mtgcn.io.options import Column, TableOptions
 from mtgcn.labels import UNLABELED, class_named
@@ -18,13 +19,18 @@ from mtgcn.labels import UNLABELED, class_named
 if TYPE_CHECKING:
     from mtgcn.graph import GraphArrays
 
+NEIGHBORS = 10  # by default
 EDGE_ROLES = ("source", "target", "weight")
 
 
 def read_graph(files: TableOptions) -> Graph:
     """The graph of a fit: with edges, and with preprocessed features."""
-    if not files.graph and not files.edges and not files.knn:
-        raise InputError("no edges; give --edges or --graph, or --nodes with --knn to join similar nodes")
+    if not files.graph and not files.edges:
+        if not files.nodes:
+            raise InputError("no graph and no table; give TABLE, --edges or --graph")
+        if not files.knn:
+            files = replace(files, knn=NEIGHBORS)
+            note(f"{files.nodes}: without edges, each row is linked to its {NEIGHBORS} nearest; --knn N changes it")
     return preprocessed_graph(read.read_graph(options=files), scale=True)
 
 
@@ -33,7 +39,7 @@ def read_like(files: TableOptions, trained: Graph) -> Graph:
     if files.kinds:
         raise InputError("the column kinds are those of the model; leave out --column with a kind")
     if files.graph:
-        has_names = bool(trained.feature_names) and Path(files.graph).suffix.lower() in WITH_ATTRIBUTES
+        has_names = bool(trained.feature_names) and suffix_of(Path(files.graph)) in WITH_ATTRIBUTES
         named = files.with_column("label", False) if has_names else files
         return _with_columns_of(read.read_graph(options=replace(named, features=None)), trained)
     preprocessing = trained.preprocessing
@@ -85,7 +91,7 @@ def _with_columns_of(graph: Graph, trained: Graph) -> Graph:
 def check_labels(graph: Graph, classes: Sequence[str] | None = None) -> None:
     """Raise unless a fit can learn from the labels and has nodes to predict. `classes` are the expected ones."""
     if not len(graph.known):
-        raise InputError("no node is labelled; give --labels, or a column 'label' in --nodes")
+        raise InputError("no row or node is labelled; name the column of the classes by --target, or give --labels")
     names = graph.class_names if classes is None else [class_named(name, graph.class_names) for name in classes]
     for name in graph.class_names:
         if name not in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import os
 import sys
 import warnings
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mtgcn.errors import InputError, printable
+from mtgcn.errors import LOGGER, InputError, printable
 from mtgcn.storage.files import check_file, own_descriptor, write_file
 
 
@@ -27,6 +28,21 @@ def collected_notes() -> Iterator[list[str]]:
         warnings.simplefilter("ignore", FitWarning)
         yield notes
     notes.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+
+
+@contextmanager
+def collected_files() -> Iterator[list[str]]:
+    """A list of what the files read in the block are recognised as, a line each."""
+    lines: list[str] = []
+    handler, level = logging.Handler(), LOGGER.level
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(level)
 
 
 def is_standard_output(path: Path) -> bool:

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
-from mtgcn.errors import InputError, note
-from mtgcn.estimator.graph_model import GIVEN, NOT_PSEUDO_LABELED, GraphModel
+from mtgcn.errors import InputError, note, unknown_name
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.inference import (
-    MISSING,
-    NodePredictions,
     absent_peer_weight,
-    concatenated,
     joint_positions,
     mean_weight,
     new_edges,
-    positions_of_ids,
     predict_fitted,
     predict_graph,
     predict_new_nodes,
     predict_nodes,
     rows_equal,
 )
-from mtgcn.estimator.inputs import check_width, transformed_graph
+from mtgcn.estimator.inputs import MISSING, check_width, positions_of_ids, transformed_graph
 from mtgcn.estimator.persistence import load_model
+from mtgcn.estimator.predictions import Predictions, predictions_of
 from mtgcn.graph import Graph, check_edges
 from mtgcn.io.options import TableOptions
+from mtgcn.labels import class_named
 from mtgcn.memory import check_address_space
-from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.workflows.inputs import read_edges, read_like
 from mtgcn.workflows.output import check_output, collected_notes, table_bytes, write_output
 
@@ -41,31 +39,7 @@ NOTED_WEIGHT = 0.2  # a note is given if peers with more than this weight cannot
 ROWS_PER_BATCH = 10_000
 NODE_ROLES = ("id", "label")
 MAX_IDS_LISTED = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """Class probabilities of nodes, and the role of each node in training."""
-
-    ids: np.ndarray
-    class_names: tuple[str, ...]
-    probabilities: Float[np.ndarray, "nodes classes"]
-    peers: Float[np.ndarray, "peers nodes classes"] | None
-    labeled_iter: Int[np.ndarray, "nodes"]  # 0: labelled; n: pseudo-labelled in iteration n; -1: neither
-    weights: Float[np.ndarray, "peers"] | None = None  # None: equal weights
-
-    @property
-    def predicted(self) -> Int[np.ndarray, "nodes"]:
-        return self.probabilities.argmax(axis=1)
-
-    @property
-    def peers_agree(self) -> np.ndarray | None:
-        """Whether the leading peers predict the same class, for each node; None for methods without peers."""
-        return None if self.peers is None else peers_agree(self.peers, self.weights)
-
-    def count_by_class(self) -> dict[str, int]:
-        counts = np.bincount(self.predicted, minlength=len(self.class_names))
-        return dict(zip(self.class_names, counts.tolist(), strict=True))
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![0-9.,]*$)")  # as a spreadsheet reads it; numbers stay
 
 
 def predict_files(
@@ -75,12 +49,18 @@ def predict_files(
     out: Path,
     new_graph: bool = False,
     with_known: bool = False,
+    keep: str = "none",
+    sort: str | None = None,
+    excel_safe: bool = False,
+    bom: bool = False,
     device: str = "auto",
 ) -> tuple[Predictions, list[str]]:
     """Write predictions for the nodes of these files; without files, for the nodes of the model's graph.
 
     Nodes with edges join the graph of the model, or with `new_graph` form a graph of their own. With `with_known`, the
-    nodes of the model are listed beside new nodes. Returns the predictions and the notes.
+    nodes of the model are listed beside new nodes. The table keeps own columns: "none", "names" or "all", and is sorted
+    by the probability of the class `sort`. For `excel_safe` and `bom` see
+    `predictions_table`. Returns the predictions and the notes.
     """
     check_address_space()
     chosen_device(device)
@@ -92,24 +72,35 @@ def predict_files(
         raise InputError("--all lists the nodes of the fit beside new ones that join them; give --nodes and --edges")
     model = load_model(folder)
     model.device = device
+    if sort is not None:
+        sort = class_named(sort, model.graph_.class_names)
+        if sort not in model.graph_.class_names:
+            raise unknown_name("class", sort, model.graph_.class_names)
     with collected_notes() as notes:
-        predictions = _predict_joined(model, files, with_known) if joins else _predict(model, files)
-    write_output(out, predictions_table(predictions))
+        predictions = _predict_joined(model, files, with_known, keep) if joins else _predict(model, files, keep)
+    if sort is not None:
+        shares = predictions.probabilities[:, model.graph_.class_names.index(sort)]
+        predictions = predictions.at(np.argsort(-shares, kind="stable"))
+    write_output(out, predictions_table(predictions, excel_safe=excel_safe, bom=bom))
     return predictions, notes
 
 
-def _predict(model: GraphModel, files: TableOptions) -> Predictions:
+def _predict(model: GraphModel, files: TableOptions, keep: str) -> Predictions:
     """Predictions for the model's own nodes, for a table of nodes, or for another graph."""
     fitted = model.graph_
     if not files.given:
-        return predictions_of(model, fitted.node_ids, predict_fitted(model))
+        return predictions_of(model, predict_fitted(model), fitted, keep)
     nodes = read_like(files, fitted)
     if files.edges or files.graph:
-        return predictions_of(model, nodes.node_ids, predict_graph(model, nodes))
+        return predictions_of(model, predict_graph(model, nodes), nodes, keep)
     nodes = transformed_graph(model, nodes)
     answers = predict_nodes(model, nodes)
     known = np.flatnonzero(answers.positions != MISSING)
-    if model.has_node_ids_ and len(known):
+    if not len(known):
+        return predictions_of(model, answers, nodes, keep)
+    if not model.has_node_ids_ or nodes.numbered:
+        note(f"{len(known)} of {len(answers.positions)} rows equal rows of the fit and get the predictions of the fit")
+    else:
         found = (
             f"{len(known)} of {len(answers.positions)} nodes have ids of the model and get the predictions of the fit"
         )
@@ -118,10 +109,10 @@ def _predict(model: GraphModel, files: TableOptions) -> Predictions:
             if changed := int((~same).sum()):
                 found += f"; {changed} of them have other features here, which are ignored: fit again to use them"
         note(found)
-    return predictions_of(model, nodes.node_ids, answers)
+    return predictions_of(model, answers, nodes, keep)
 
 
-def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool) -> Predictions:
+def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, keep: str) -> Predictions:
     """Predictions for new nodes that join the graph of the model."""
     if not model.has_node_ids_:
         raise InputError(
@@ -130,16 +121,15 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool) ->
         )
     check_width(model.graph_.num_features, model.graph_)
     nodes, to_known = read_new_nodes(files, model.graph_)
-    answers, ids = predict_new_nodes(model, nodes, to_known), nodes.node_ids
+    answers = predict_new_nodes(model, nodes, to_known)
     absent = absent_peer_weight(model)
     if absent > NOTED_WEIGHT:
         note(
             f"peers with {100 * absent:.0f} % of the weight use the position of a node in the graph of the fit and do "
             "not predict new nodes, so these predictions are less accurate; to include them, fit with the new nodes"
         )
-    if with_known:
-        answers, ids = concatenated(predict_fitted(model), answers), np.array([*model.graph_.node_ids, *ids])
-    return predictions_of(model, ids, answers)
+    new = predictions_of(model, answers, nodes, keep)
+    return new.after(predictions_of(model, predict_fitted(model), model.graph_, keep)) if with_known else new
 
 
 # New nodes and their edges
@@ -202,36 +192,28 @@ def _listed(ids: np.ndarray) -> str:
 # The table of predictions
 
 
-def predictions_of(model: GraphModel, ids: np.ndarray, answers: NodePredictions) -> Predictions:
-    """Predictions for the nodes with these ids; nodes of the fit keep their role in it."""
-    return Predictions(
-        ids=ids,
-        class_names=tuple(map(str, model.classes_)),
-        probabilities=answers.probabilities,
-        peers=answers.peers,
-        labeled_iter=np.where(answers.positions == MISSING, NOT_PSEUDO_LABELED, model.labeled_iter_[answers.positions]),
-        weights=peer_weights(model),
-    )
+def predictions_table(predictions: Predictions, *, excel_safe: bool = False, bom: bool = False) -> bytes:
+    """The table of predictions as CSV: `id,predicted,probability,probability_CLASS…`, then own columns.
 
+    With `excel_safe`, cells that a spreadsheet would read as formulas begin with an apostrophe. With `bom`, the table
+    begins with a byte order mark, by which Excel recognises UTF-8.
+    """
+    columns = predictions.columns()
 
-def predictions_table(predictions: Predictions) -> bytes:
-    """The table of predictions as CSV: `id,predicted,probability,probability_CLASS…`."""
-    classes, agree = predictions.class_names, predictions.peers_agree
-    shares = [f"probability_{name}" for name in classes]
+    def texts(name: str, cells: Any) -> Iterable[str]:
+        if name.startswith("probability") and isinstance(cells, np.ndarray):
+            return (f"{number:.6f}" for number in cells.tolist())
+        if name == "peers_agree":
+            return ({None: "", True: "yes", False: "no"}[cell] for cell in cells.tolist())
+        return ("" if cell is None else str(cell) for cell in cells)
 
-    def rows() -> Iterator[list[str]]:
+    def rows() -> Iterator[Sequence[str]]:
         for start in range(0, len(predictions.ids), ROWS_PER_BATCH):
             batch = slice(start, start + ROWS_PER_BATCH)
-            ids, iterations = predictions.ids[batch].tolist(), predictions.labeled_iter[batch].tolist()
-            agreed = [""] * len(ids) if agree is None else np.where(agree[batch], "yes", "no").tolist()
-            columns = (ids, predictions.probabilities[batch].tolist(), agreed, iterations)
-            for name, probabilities, agreement, iteration in zip(*columns, strict=True):
-                best = max(probabilities)
-                role = {GIVEN: ("given", ""), NOT_PSEUDO_LABELED: ("neither", "")}.get(
-                    iteration, ("pseudo-label", str(iteration))
-                )
-                texts = (f"{share:.6f}" for share in (best, *probabilities))
-                yield [str(name), classes[probabilities.index(best)], *texts, agreement, *role]
+            yield from zip(*(texts(name, cells[batch]) for name, cells in columns.items()), strict=True)
 
-    header = ["id", "predicted", "probability", *shares, "peers_agree", "role", "pseudo_label_epoch"]
-    return table_bytes(header, rows())
+    def safe(cells: Iterable[str]) -> list[str]:
+        return [f"'{cell}" if FORMULA.match(cell) else cell for cell in cells]
+
+    table = table_bytes(safe(columns), map(safe, rows())) if excel_safe else table_bytes(list(columns), rows())
+    return b"\xef\xbb\xbf" * bom + table

@@ -6,7 +6,7 @@ import torch
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.methods.mt_plus.new_nodes import KEPT_STEPS, FittedInputs, NewInputs
-from mtgcn.methods.mt_plus.views import TRANSFERABLE, Inputs, views_of
+from mtgcn.methods.mt_plus.views import Inputs, transferable, views_of
 
 CPU = torch.device("cpu")
 
@@ -18,7 +18,7 @@ def test_walks_follow_the_formula(make_graph, weight):
     graph = Graph(base.adjacency * np.float32(weight), base.features)
     settings = create("mt-plus", dimensions=8, infomax_epochs=1)
     learned = Inputs(graph, settings, CPU)
-    views_of(learned, TRANSFERABLE)
+    views_of(learned, transferable({}))
     to_known = np.zeros((2, 30))
     to_known[[0, 0, 1], [3, 7, 20]] = 0.5, 2, 1
     new = Graph(weight * np.array([[0, 1.5], [1.5, 0]]), graph.features[:2])
@@ -34,8 +34,10 @@ def test_walks_follow_the_formula(make_graph, weight):
     from_fitted = to_known / np.sqrt(own[:, None] * (degrees + to_known))
     start = learned.reduced_features.numpy().astype(float)
     rows = torch.tensor([[1.0], [-2.0]]) @ torch.ones(1, start.shape[1])
-    hops = [(steps, 0.0) for steps in range(3)]
-    for steps, restart in (*hops, (settings.near_steps, 0.0), (settings.far_steps, settings.far_restart)):
+    first = start @ learned.parameters["hops/basis"]
+    hops = [(np.linalg.matrix_power(fitted, step) @ first, 1, 0.0) for step in range(max(settings.hop_steps))]
+    near, far = (start, settings.near_steps, 0.0), (start, settings.far_steps, settings.far_restart)
+    for start, steps, restart in (*hops, near, far):
         walk = [start]
         for _ in range(steps):
             walk.append((1 - restart) * fitted @ walk[-1] + restart * start)

@@ -138,7 +138,7 @@ def test_labels_have_total_weight_one(task):
     taught = torch.full((2, NODES), 0.25)
     for run in range(2):
         taught[run, labelled(task, run)] = 0
-    weights, classes = teaching._with_labels(taught, torch.full((2, NODES), 2), *teaching._sample_nodes(0))
+    weights, classes = teaching._with_labels(taught, torch.full((2, NODES), 2), *teaching.sample_nodes(0))
     for run in range(2):
         mine = labelled(task, run)
         np.testing.assert_allclose(weights[run, mine], 1 / len(mine))
@@ -269,7 +269,7 @@ def test_no_rounds(task):
 def test_rounds_sample_all_nodes_in_turn(task):
     teaching = teaching_of(task, nodes_per_round=NODES // 4)
     mine = {node for run in range(2) for node in labelled(task, run)}
-    sampled = [set(teaching._sample_nodes(number)[0].tolist()) for number in range(5)]
+    sampled = [set(teaching.sample_nodes(number)[0].tolist()) for number in range(5)]
     for one in sampled:
         assert mine <= one
         assert len(one) <= NODES // 4 + len(mine)
@@ -279,7 +279,7 @@ def test_rounds_sample_all_nodes_in_turn(task):
 
 def test_labels_among_sampled_nodes(task):
     teaching = teaching_of(task, nodes_per_round=NODES // 4)
-    nodes, labels = teaching._sample_nodes(0)
+    nodes, labels = teaching.sample_nodes(0)
     weights, classes = teaching._with_labels(torch.zeros(2, len(nodes)), torch.full((2, len(nodes)), 2), nodes, labels)
     for run in range(2):
         assert sorted(nodes[weights[run] > 0].tolist()) == sorted(labelled(task, run))
@@ -291,7 +291,7 @@ def test_rounds_sample_many_labels_in_turn(graph):
     teaching = teaching_of(task, nodes_per_round=6, labels_per_round=10)
     used = []
     for number in range(4):
-        nodes, labels = teaching._sample_nodes(number)
+        nodes, labels = teaching.sample_nodes(number)
         used.append(set(task.labelled.index[labels].tolist()))
         assert used[-1] <= set(nodes.tolist())
         weights, _ = teaching._with_labels(torch.zeros(1, len(nodes)), torch.zeros(1, len(nodes)).long(), nodes, labels)
@@ -306,7 +306,7 @@ def test_nodes_outside_the_sample_are_predicted(task):
     whole, _ = teaching_of(task, rounds=4, steps=20).run(before)
     teaching = teaching_of(task, rounds=1, steps=20, nodes_per_round=NODES // 2)
     probabilities, _ = teaching.run(before)
-    absent = np.setdiff1d(np.arange(NODES), teaching._sample_nodes(0)[0])
+    absent = np.setdiff1d(np.arange(NODES), teaching.sample_nodes(0)[0])
     assert len(absent) > 0
     assert not teaching.record.first_epochs()[:, absent].any()
     assert probabilities["a"].shape == whole["a"].shape

@@ -16,10 +16,10 @@ from mtgcn.methods.mt_plus.views import (
     FAR,
     FAR_EDGES,
     FEATURES,
+    GRAPH_VIEWS,
     HELD_INFOMAX,
     HOPS,
     INFOMAX,
-    NAMES,
     NEAR,
     SIZE,
     VIEWS,
@@ -32,8 +32,8 @@ from mtgcn.methods.mt_plus.views import (
 
 CPU = torch.device("cpu")
 QUICK = ViewSettings(dimensions=8, infomax_epochs=5)
-UNSEEDED = tuple(name for name in NAMES if not VIEWS[name].seeded)
-TRANSFERABLE = tuple(name for name in NAMES if VIEWS[name].transferable)
+UNSEEDED = tuple(name for name in GRAPH_VIEWS if not VIEWS[name].seeded)
+TRANSFERABLE = tuple(name for name in GRAPH_VIEWS if VIEWS[name].transferable)
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,9 @@ def test_random_cosines_approximate_a_gaussian_kernel():
     # exp(-|size_frequency · difference|² / 2), whatever the sizes are counted from and in (Rahimi and Recht, 2007).
     sizes = np.random.default_rng(0).normal(3, 2, (20, 6))
     spread = np.linspace(0.5, 3, 6)
-    waves, ones = np.split(module.random_cosines((sizes - sizes.mean(0)) / spread, QUICK, CPU).numpy(), [256], axis=1)
+    waves, ones = np.split(
+        module.random_cosines((sizes - sizes.mean(0)) / spread, 256, 0.5, CPU).numpy(), [256], axis=1
+    )
     np.testing.assert_array_equal(ones, np.ones((20, 1)))
     apart = ((sizes[:, None] - sizes) / spread * 0.5) ** 2
     expected = np.exp(-apart.sum(-1) / 2) / 2
@@ -70,7 +72,7 @@ def test_random_cosines_approximate_a_gaussian_kernel():
 def test_rows_have_length_one(make_graph):
     graph = make_graph(unreached=True)
     found = build_views(graph, QUICK, 0, CPU).rows
-    assert tuple(found) == NAMES
+    assert tuple(found) == GRAPH_VIEWS
     for name, table in found.items():
         assert table.shape[0] == graph.num_nodes
         assert (table[:, -1] == 1).all()
@@ -79,7 +81,7 @@ def test_rows_have_length_one(make_graph):
         assert lengths.count_nonzero() > 30
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GRAPH_VIEWS)
 def test_centring(make_graph, name):
     rows = rows_of(make_graph(nodes=60))[name]
     common = rows.mean(0).norm()
@@ -107,15 +109,15 @@ def test_neighbourhood_formulas(make_graph, dense_propagation):
         np.testing.assert_allclose(angles(rows[name]), angles(centred(table)), atol=2e-5)
 
 
-def test_hops_formula(make_graph, dense_propagation):
+@pytest.mark.parametrize("directions", [64, 2])
+def test_hops_formula(make_graph, dense_propagation, directions):
     graph = make_graph(weighted=True)
     features = functional.normalize(torch.from_numpy(graph.features.toarray()).double())
-    smooth = dense_propagation(graph)
-    parts = [part - part.mean(0) for part in (features, smooth @ features, smooth @ smooth @ features)]
-    table = torch.cat([part / part.square().sum(1).mean().sqrt() for part in parts], 1)  # parts of the same mean square
-    np.testing.assert_allclose(angles(rows_of(graph)[HOPS]), angles(centred(table)), atol=2e-5)
-    few = rows_of(graph, replace(QUICK, hop_directions=2))[HOPS]
-    assert few.shape[1] == 6
+    block, smooth = features @ torch.linalg.svd(features)[2][:directions].T, dense_propagation(graph)
+    powers = (torch.linalg.matrix_power(smooth, step) for step in (0, 1, 3))
+    table = torch.cat([functional.normalize(power @ block) for power in powers], 1)
+    rows = rows_of(graph, replace(QUICK, hop_directions=directions, hop_steps=(0, 1, 3)))[HOPS]
+    np.testing.assert_allclose(angles(rows), angles(centred(table)), atol=2e-5)
 
 
 def test_edges_formula(make_graph, dense_propagation):
@@ -171,7 +173,7 @@ def test_embeddings_depend_on_the_seed(make_graph):
     assert encoders.weight_decays == (0, QUICK.held_decay)
     rows, again, other = rows_of(graph), rows_of(make_graph()), rows_of(graph, seed=1)
     assert not torch.equal(rows[INFOMAX], rows[HELD_INFOMAX])
-    for name in NAMES:
+    for name in GRAPH_VIEWS:
         assert torch.equal(rows[name], again[name])
         assert torch.equal(rows[name], other[name]) == (name in UNSEEDED)
     trained = trained_encoders(graph, QUICK.encoder_input, encoders, 0, CPU)
@@ -226,11 +228,11 @@ def test_views_of_a_single_node(make_graph):
 def test_number_of_directions(make_graph, monkeypatch):
     graph = with_features(make_graph(nodes=60), 50)
     rows = rows_of(graph, replace(QUICK, directions=10, edge_directions=6))
-    assert [rows[name].shape[1] for name in UNSEEDED] == [10, 30, 10, 10, 6, QUICK.size_waves]
+    assert [rows[name].shape[1] for name in UNSEEDED] == [10, 50, 10, 10, 6, QUICK.size_waves]
     monkeypatch.setattr(pagerank, "MAX_TABLE", 60 * 7)
     monkeypatch.setattr(pagerank, "MIN_COMPONENTS", 2)
     rows = rows_of(with_features(make_graph(nodes=60), 50))
-    assert [rows[name].shape[1] for name in UNSEEDED] == [7, 21, 7, 7, 7, QUICK.size_waves]
+    assert [rows[name].shape[1] for name in UNSEEDED] == [7, 35, 7, 7, 7, QUICK.size_waves]
 
 
 def test_leading_directions_keep_angles(make_graph):

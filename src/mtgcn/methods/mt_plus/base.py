@@ -18,19 +18,25 @@ from mtgcn.linalg.pagerank import num_components
 from mtgcn.linalg.softmax_regression import are_many, probabilities_of
 from mtgcn.methods.base import CPU, Method
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
+from mtgcn.methods.mt_plus.explanation import Explainer
+from mtgcn.methods.mt_plus.forest import FOREST_PARTS, Forest
 from mtgcn.methods.mt_plus.new_nodes import FittedInputs, views_of_new
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.methods.mt_plus.views import (
+    FOREST,
     NAMES,
     VIEWS,
+    WAVES,
     NodeViews,
     build_views,
     remember_encoders,
     view_bytes,
     views_elsewhere,
+    views_in,
 )
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task, run_seed
+from mtgcn.training.calibration import tempered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,29 +55,26 @@ class PeerMethod(MTPlusSettings, Method):
         for group in np.unique(groups):
             views = build_views(task.graph, self, run_seed(task.seed, int(group)), task.device)
             some_runs = task.select(np.flatnonzero(groups == group))
-            parts.append(self.fit_views(some_runs, views, node_keys(task.graph, task.device)))
+            method = self.for_table if WAVES in views.rows else self
+            parts.append(method.fit_views(some_runs, views, node_keys(task.graph, task.device)))
         prediction = Prediction.concatenate(parts)
         if (np.diff(order) != 1).any():
             prediction = prediction.select(np.argsort(order, kind="stable"))
         # Encoders are large, and only a single run is applied elsewhere.
         return replace(prediction, groups=groups, parameters=prediction.parameters if task.runs == 1 else None)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The views that have a peer."""
-        return tuple(name for name in NAMES if VIEWS[name].group != self.left_out)
-
-    @property
-    def prior(self) -> dict[str, float]:
-        """Prior weight of each peer."""
-        return {name: getattr(self, "prior_" + name.replace(" ", "_")) for name in self.names}
+    def peers(self, views: Iterable[str]) -> dict[str, float]:
+        """The views that have a peer, and its prior weight."""
+        names = [name for name in views if VIEWS[name].group != self.left_out]
+        return {name: getattr(self, "prior_" + name.replace(" ", "_")) for name in names}
 
     # -------------------------------------------------------------------------------------------- fitted models
 
     def apply(
         self, parameters: Mapping[str, np.ndarray], graph: Graph, device: torch.device = CPU
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        return self._probabilities(parameters, views_elsewhere(parameters, self, graph, device), device)
+        views = views_elsewhere(parameters, self, graph, device)
+        return self._probabilities(self._tensors(parameters, device), views)
 
     def apply_to_new(
         self,
@@ -83,26 +86,32 @@ class PeerMethod(MTPlusSettings, Method):
         state: dict[str, Any],
     ) -> Float[np.ndarray, "runs peers new classes"]:
         if "fitted" not in state:
-            state["fitted"] = FittedInputs(graph, self, device, parameters)
-        return self._probabilities(parameters, views_of_new(state["fitted"], new, to_known), device)
+            state["fitted"] = FittedInputs(graph, self, device, parameters), self._tensors(parameters, device)
+        fitted, tensors = state["fitted"]
+        return self._probabilities(tensors, views_of_new(fitted, new, to_known))
+
+    def _tensors(self, parameters: Mapping[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:
+        """The parameters of the peers on a device."""
+        parts = [f"{name}/{part}" for name in NAMES for part in ("before", "after", "temperature")]
+        needed = [name for name in ("votes", "teaching", *parts, *FOREST_PARTS) if name in parameters]
+        return {name: torch.from_numpy(parameters[name].copy()).to(device) for name in needed}
 
     def _probabilities(
-        self, parameters: Mapping[str, np.ndarray], views: Iterable[tuple[str, Tensor]], device: torch.device
+        self, tensors: Mapping[str, Tensor], views: Iterable[tuple[str, Tensor]]
     ) -> Float[np.ndarray, "runs peers nodes classes"]:
-        weights, strength = (torch.from_numpy(parameters[name].copy()).to(device) for name in ("votes", "teaching"))
+        weights, strength = tensors["votes"], tensors["teaching"]
         found: dict[str, Tensor] = {}
+        names = [name for name in NAMES if f"{name}/temperature" in tensors]
         for name, rows in views:
-            if name in self.names:
-                before, after, temperature = (
-                    torch.from_numpy(parameters[f"{name}/{part}"].copy()).to(device)
-                    for part in ("before", "after", "temperature")
-                )
-                untaught = probabilities_of(rows, before, temperature)
-                found[name] = blend(probabilities_of(rows, after), untaught, strength)
-        present = torch.tensor([name in found for name in self.names], device=device)
+            if name == FOREST and name in names:
+                found[name] = Forest.of(tensors).probabilities(rows, tensors[f"{name}/temperature"])
+            elif name in names:
+                untaught = probabilities_of(rows, tensors[f"{name}/before"], tensors[f"{name}/temperature"])
+                found[name] = blend(probabilities_of(rows, tensors[f"{name}/after"]), untaught, strength)
+        present = torch.tensor([name in found for name in names], device=weights.device)
         rescaled = weights[:, present] / weights[:, present].sum(1, keepdim=True)
-        others = average(rescaled, [found[name] for name in self.names if name in found])
-        return torch.stack([found.get(name, others) for name in self.names], 1).cpu().numpy()
+        others = average(rescaled, [found[name] for name in names if name in found])
+        return torch.stack([found.get(name, others) for name in names], 1).cpu().numpy()
 
     def combined(
         self,
@@ -111,7 +120,10 @@ class PeerMethod(MTPlusSettings, Method):
     ) -> Float[np.ndarray, "runs nodes classes"]:
         if parameters is None:
             return super().combined(peers)
-        return np.einsum("rp,rpnc->rnc", parameters["votes"], peers)
+        return tempered(np.einsum("rp,rpnc->rnc", parameters["votes"], peers), parameters["calibration"])
+
+    def explainer(self, parameters: Mapping[str, np.ndarray], graph: Graph) -> Explainer:
+        return Explainer(self, tuple(self.peers(views_in(parameters))), parameters, graph)
 
     def remember(self, parameters: Mapping[str, np.ndarray], task: Task) -> None:
         for group in {seed % self.embeddings for seed in task.seeds}:
@@ -152,15 +164,22 @@ def stored_parameters(
     views: NodeViews,
     peers: Mapping[str, Peer],
     coefficients: Mapping[str, Tensor],
+    pseudo_parts: Mapping[str, Tensor],
     weights: Float[Tensor, "runs peers"],
     strength: Float[Tensor, "runs"],
+    temperature: Float[Tensor, "runs"],
 ) -> dict[str, np.ndarray]:
-    """What `PeerMethod.apply` reads."""
-    kept = {"votes": weights, "teaching": strength}
+    """What `PeerMethod.apply` and `explain` read."""
+    kept = {"votes": weights, "teaching": strength, "calibration": temperature}
     for name, peer in peers.items():
+        kept[f"{name}/temperature"] = peer.temperature
+        if peer.forest is not None:
+            kept |= peer.forest.tensors
+            continue
         kept |= {
             f"{name}/before": peer.weight,
             f"{name}/after": coefficients[name],
-            f"{name}/temperature": peer.temperature,
+            f"{name}/penalty": peer.penalty,
+            f"{name}/pseudo": pseudo_parts.get(name, torch.zeros_like(peer.weight)),
         }
     return dict(views.parameters) | {name: np.ascontiguousarray(values.cpu().numpy()) for name, values in kept.items()}

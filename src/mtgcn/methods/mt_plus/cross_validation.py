@@ -15,8 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.node_keys import keyed_bits
-from mtgcn.linalg.softmax_regression import FitToMany, are_many, fit_to_labels
+from mtgcn.linalg.softmax_regression import FitToMany, are_many, fit_to_labels, probabilities_of
+from mtgcn.methods.mt_plus.forest import Forest, grow
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
+from mtgcn.methods.mt_plus.views import FOREST
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Nodes
 
@@ -31,13 +33,19 @@ Folds = Bool[Tensor, "runs folds labelled"]
 
 @dataclass(frozen=True, eq=False)
 class Peer:
-    """A linear classifier on one view: fitted to all labels of every run, and cross-validated."""
+    """A linear classifier, or a forest, on one view: fitted to all labels of every run, and cross-validated."""
 
-    weight: Float[Tensor, "runs width classes"]
+    weight: Float[Tensor, "runs width classes"]  # of width 0 with a forest
     penalty: Float[Tensor, "runs"]
     temperature: Float[Tensor, "runs"]  # its logits are divided by it
     held_out: Float[Tensor, "runs folds labelled classes"]  # probabilities
     accuracy: Float[Tensor, "runs"]  # on held-out labels
+    forest: Forest | None = None
+
+    def probabilities(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "runs nodes classes"]:
+        if self.forest is not None:
+            return self.forest.probabilities(rows, self.temperature)
+        return probabilities_of(rows, self.weight, self.temperature)
 
 
 # ------------------------------------------------------------------------------------------------------------ folds
@@ -139,10 +147,15 @@ def cross_validate(
     the confidence.) Few labels carry little evidence, so the evidence of all peers is pooled into that of each.
     `fitted_to` are many labels, of which `labelled` are a sample; each fold is then predicted once.
     """
+    linear = {name: table for name, table in views.items() if name != FOREST}
     if fitted_to is None:
-        trials = _fit_trials(views, labelled, num_classes, folds, settings)
+        trials = _fit_trials(linear, labelled, num_classes, folds, settings)
     else:
-        trials = _fit_large_trials(views, labelled, num_classes, folds, settings, fitted_to)
+        trials = _fit_large_trials(linear, labelled, num_classes, folds, settings, fitted_to)
+    if FOREST in views:
+        trials[FOREST] = _forest_trial(
+            views[FOREST], labelled, num_classes, folds, settings, once=fitted_to is not None
+        )
     total = sum(prior[name] for name in trials)
     pooled = sum(prior[name] / total * trial.likelihood for name, trial in trials.items())
     return {
@@ -226,6 +239,28 @@ def _fit_large_trials(
     return trials
 
 
+def _forest_trial(
+    table: Float[Tensor, "nodes width"],
+    labelled: Nodes,
+    num_classes: int,
+    folds: Folds,
+    settings: MTPlusSettings,
+    once: bool,
+) -> _Trial:
+    """A forest grown without each fold; it has no penalty. `once`: each label is held out in one fold."""
+    weights = _label_weights(labelled, num_classes, folds)
+    weights[..., settings.forest_labels :] = 0
+    rows = table[labelled.index.clamp(min=0)]
+    *without, forest = grow(rows, labelled.classes, num_classes, weights, settings)
+    logits = torch.stack([one.logits(rows) for one in without], 1)
+    if once:
+        logits = (logits * folds[..., None]).sum(1, keepdim=True)
+        folds = folds.any(1, keepdim=True)
+    every = logits[:, :, None].expand(-1, -1, len(settings.penalties), -1, -1)
+    none = rows.new_zeros(len(rows), 0, num_classes)
+    return _Trial(every, lambda penalty: none, labelled, folds, settings, forest)
+
+
 class _Trial:
     """A peer fitted with every penalty, without each fold; `weight` is fitted to all labels with the penalties of these
     numbers."""
@@ -237,8 +272,10 @@ class _Trial:
         labelled: Nodes,
         folds: Folds,
         settings: MTPlusSettings,
+        forest: Forest | None = None,
     ) -> None:
         self.logits, self.weight, self.classes, self.folds = logits, weight, labelled.classes, folds
+        self.forest = forest
         self.penalties, ratios = logits.new_tensor(settings.penalties), logits.new_tensor(settings.temperatures)
         held_out = folds[:, :, None].to(logits.dtype)
         count = folds.sum((1, 2)).clamp(min=1)[:, None]
@@ -274,6 +311,7 @@ class _Trial:
             temperature=temperature,
             held_out=held_out,
             accuracy=held_out_accuracy(held_out, self.classes, self.folds),
+            forest=self.forest,
         )
 
 
@@ -341,6 +379,15 @@ def mixture_weights(
     return weights
 
 
+def average_accuracy(
+    peers: Mapping[str, Peer], weights: Float[Tensor, "runs peers"], labelled: Nodes, folds: Folds
+) -> Float[Tensor, "runs"]:
+    """Accuracy of the weighted average of the peers on held-out labels; NaN where no label is held out."""
+    average_held_out = average(weights, [peer.held_out.flatten(1, 2) for peer in peers.values()])
+    shape = next(iter(peers.values())).held_out.shape
+    return held_out_accuracy(average_held_out.view(shape), labelled.classes, folds)
+
+
 def teaching_strength(
     peers: Mapping[str, Peer],
     weights: Float[Tensor, "runs peers"],
@@ -355,9 +402,7 @@ def teaching_strength(
     A fold is predicted without a part of the labels, so that skill is underestimated by about 1 - 1 / folds. With few
     labels its estimate is noisy and is shrunk towards `expected_skill`.
     """
-    average_held_out = average(weights, [peer.held_out.flatten(1, 2) for peer in peers.values()])
-    shape = next(iter(peers.values())).held_out.shape
-    accuracy = held_out_accuracy(average_held_out.view(shape), labelled.classes, folds)
+    accuracy = average_accuracy(peers, weights, labelled, folds)
     given, labels = labelled.present.sum(1), num_held_out(folds)
     count = accuracy.new_tensor([num_folds(number, num_classes, settings) for number in given.tolist()])
     measured = skill(accuracy.nan_to_num(), num_classes) * count / (count - 1)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.node_keys import keyed_bits, node_keys
-from mtgcn.linalg.normalisation import graph_operators
+from mtgcn.linalg.normalisation import GraphOperators, graph_operators
 from mtgcn.linalg.operators import DenseOperator
 from mtgcn.linalg.pagerank import feature_singular_vectors, personalized_page_rank
 from mtgcn.nn.infomax import Infomax, InfomaxSettings, Propagation, Views, activated
@@ -38,12 +38,13 @@ def encode(
     slope: float,
     device: torch.device,
     walk: Callable[[Tensor, int, float], Tensor] | None = None,
+    operators: GraphOperators | None = None,
 ) -> Float[Tensor, "nodes dimensions_and_one"]:
     """Embeddings of the nodes of any graph: rows of length 1, followed by a column of ones.
 
     `walk(rows, steps, restart)` propagates rows; by default along the edges of this graph.
     """
-    operators = graph_operators(graph, propagation.feature_scaling, device)
+    operators = operators or graph_operators(graph, propagation.feature_scaling, device)
     dtype = graph.communicator.dtype
     features = operators.feature_operator().to(dtype)
     by, add = (torch.from_numpy(np.array(values)).to(device, dtype) for values in (weight, bias))

@@ -15,6 +15,7 @@ Neither do other rows of the call change a prediction, nor does the size of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +23,11 @@ import torch
 from torch import Tensor
 
 from mtgcn.graph import Graph
-from mtgcn.linalg.normalisation import relative_adjacency
+from mtgcn.linalg.normalisation import GraphOperators, relative_adjacency
+from mtgcn.linalg.operators import SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.methods.mt_plus.settings import ViewSettings
-from mtgcn.methods.mt_plus.views import TRANSFERABLE, Inputs, each_view, own_sizes
+from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
+from mtgcn.methods.mt_plus.views import Inputs, each_view, own_sizes, transferable
 from mtgcn.shapes import Float
 
 KEPT_STEPS = 2  # of a walk, the last ones before its end
@@ -42,7 +44,9 @@ class FittedInputs(Inputs):
         self.degrees = adjacency.sum(axis=1, dtype=np.float64)
         self.unit = float(graph.adjacency.sum(dtype=np.float64) / self.degrees.sum()) if adjacency.nnz else 1.0
         self.walks: list[list[Tensor]] = []
-        for _ in each_view(self, TRANSFERABLE):
+        self.tensors: dict[int, Tensor] = {}  # parameters on the device, by the identity of their arrays
+        self.names = transferable(parameters)
+        for _ in each_view(self, self.names):
             pass  # the rows themselves are not needed
         self.fitted_sizes = super().sizes()
 
@@ -73,6 +77,7 @@ class NewInputs(Inputs):
         self.from_new = self._sparse(
             rows, columns, values / np.sqrt((1 + self.degrees[rows]) * (1 + self.degrees[columns]))
         )
+        self.own_share = 1 / (1 + float(self.degrees[0])) if new.num_nodes == 1 and not new.adjacency.nnz else 0.0
         self.index = torch.from_numpy(self.read).to(self.device)
 
     def _sparse(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> Tensor:
@@ -84,23 +89,43 @@ class NewInputs(Inputs):
         read = [(1 - restart) * torch.sparse.mm(self.from_read, table[self.index]) for table in next(self.walks)]
         starts, place = [table.add_(rows, alpha=restart) for table in read], rows
         for left in range(steps, 0, -1):
-            place = torch.sparse.mm(self.from_new, place).mul_(1 - restart).add_(starts[max(0, len(starts) - left)])
+            spread = self.own_share * place if self.own_share else torch.sparse.mm(self.from_new, place)
+            place = spread.mul_(1 - restart).add_(starts[max(0, len(starts) - left)])
         return place
+
+    @property
+    def operators(self) -> GraphOperators:
+        """X of the new nodes. Walks do not read Â, so that it is not computed."""
+        if self.device.type != "cpu":
+            return super().operators
+        operators: GraphOperators = self._once(
+            "operators",
+            lambda: GraphOperators(SparseOperator(self.graph.adjacency, self.device), self.graph.features, SCALING),
+        )
+        return operators
 
     def trim(self) -> None:
         """A few rows are not worth the time."""
 
+    def to_device(self, values: np.ndarray) -> Tensor:
+        tensors = self.fitted.tensors  # shared by all calls
+        if id(values) not in tensors:
+            tensors[id(values)] = super().to_device(values)
+        return tensors[id(values)]
+
     def sizes(self) -> Float[np.ndarray, "new sizes"]:
-        among = self.graph.adjacency / self.fitted.unit
-        loops = among.diagonal()
+        among = self.graph.adjacency / self.fitted.unit if self.graph.adjacency.nnz else None
+        loops = np.zeros(len(self.degrees)) if among is None else among.diagonal()
         degrees = self.degrees - loops
         own = own_sizes(degrees, self.graph.features)
         share = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)[:, None]
         of_read = self.to_read @ self.fitted.fitted_sizes[self.read, :4]
-        around = share * (among @ own - loops[:, None] * own + of_read[:, :2])
-        return np.concatenate(
-            [own, around, share * (among @ around - loops[:, None] * around + of_read[:, 2:])], axis=1
-        )
+
+        def of_new(values: np.ndarray) -> Any:
+            return 0.0 if among is None else among @ values - loops[:, None] * values
+
+        around = share * (of_new(own) + of_read[:, :2])
+        return np.concatenate([own, around, share * (of_new(around) + of_read[:, 2:])], axis=1)
 
 
 def _entries(
@@ -113,4 +138,4 @@ def _entries(
 
 def views_of_new(fitted: FittedInputs, new: Graph, to_known: sp.csr_array) -> Iterator[tuple[str, Tensor]]:
     """The transferable views of new nodes, with edges to the fitted graph (`to_known`, new x known)."""
-    return each_view(NewInputs(fitted, new, to_known), TRANSFERABLE)
+    return each_view(NewInputs(fitted, new, to_known), fitted.names)

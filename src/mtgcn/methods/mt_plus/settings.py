@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from mtgcn.nn.infomax import InfomaxSettings, Propagation
-from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Settings
+from mtgcn.settings import (
+    Counts,
+    Ge,
+    Le,
+    LearningRate,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 SCALING = "length"  # feature rows have length 1
+TABLE = "table_"  # prefix of settings that hold for tables
 Probability = Annotated[float, Ge(0), Le(1)]
 
 
@@ -21,12 +32,15 @@ class ViewSettings(Settings):
 
     directions: PositiveInt = 256  # singular vectors of the features to keep; fewer on large graphs
     edge_directions: PositiveInt = 256  # singular vectors of the adjacency to keep; fewer on large graphs
-    hop_directions: PositiveInt = 64  # of them, in each part of the hops view
+    hop_directions: PositiveInt = 64  # of them, in each block of the hops view
+    hop_steps: Counts = (0, 1, 2, 4, 8)  # powers of Â in the hops view
     near_steps: NonNegativeInt = 2  # propagation steps of the near neighbourhood
     far_steps: NonNegativeInt = 20  # personalised PageRank steps of the far neighbourhood and the far edges
     far_restart: Probability = 0.1  # restart probability of that PageRank
     size_waves: PositiveInt = 256  # random cosine features of the node sizes
     size_frequency: PositiveFloat = 0.5  # standard deviation of their frequencies
+    waves: PositiveInt = 256  # random cosine features of the columns of a table
+    wave_frequency: PositiveFloat = 1.5  # standard deviation of their frequencies, where rows have length 1 on average
     dimensions: PositiveInt = 256  # width of the infomax embeddings; narrower on large graphs
     held_decay: NonNegativeFloat = 4e-3  # weight decay of the second (held) infomax encoder; the first has none
     infomax_epochs: NonNegativeInt = 200  # training steps of the encoders
@@ -74,9 +88,11 @@ class MTPlusSettings(ViewSettings):
     prior_far_neighbourhood: NonNegativeFloat = 1.0  # prior weight of the far neighbourhood
     prior_infomax_embeddings: NonNegativeFloat = 2.0  # prior weight of the infomax embeddings
     prior_held_infomax_embeddings: NonNegativeFloat = 4.0  # prior weight of the held infomax embeddings
-    prior_hops: NonNegativeFloat = 0.5  # prior weight of the hops
+    prior_hops: NonNegativeFloat = 1.0  # prior weight of the hops
     prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
     prior_size: NonNegativeFloat = 0.5  # prior weight of the size
+    prior_waves: NonNegativeFloat = 1.5  # prior weight of the waves
+    prior_forest: NonNegativeFloat = 3.0  # prior weight of the forest
     prior_labels: NonNegativeFloat = 1.0  # labels per peer that the prior counts as
     em_steps: NonNegativeInt = 100  # expectation maximisation steps for the weights
 
@@ -95,10 +111,23 @@ class MTPlusSettings(ViewSettings):
         2**19
     )  # labels times classes that are cross-validated; two labels of each class always
 
+    forest_trees: PositiveInt = 64  # trees of the forest on a table
+    forest_depth: Annotated[int, Ge(1), Le(12)] = 6  # decisions from the root of a tree to a leaf
+    forest_splits: PositiveInt = 24  # random splits of which a node takes the best
+    forest_labels: PositiveInt = 1024  # labels that it grows from
+    leaf_prior: NonNegativeFloat = 0.5  # labels that the classes of the node above count as
+
     full_skill: PositiveFloat = 0.625  # skill of the peers (0 chance, 1 perfect) from which teaching has full strength
     fade_power: NonNegativeFloat = 8.0  # power with which the strength fades below that skill
     expected_skill: Probability = 0.7  # skill expected before cross-validation
     expected_skill_labels: NonNegativeFloat = 25.0  # labels that this expectation counts as
+
+    # In a table, `table_NAME` takes the place of NAME: the columns count most, and teaching waits for evidence.
+    table_prior_features: NonNegativeFloat = 3.0  # prior weight of the features of a table
+    table_prior_hops: NonNegativeFloat = 0.5  # prior weight of the hops of a table
+    table_prior_far_edges: NonNegativeFloat = 0.25  # prior weight of the far edges of a table
+    table_expected_skill: Probability = 0.5  # expected skill on a table
+    table_expected_skill_labels: NonNegativeFloat = 10.0  # labels that it counts as
 
     rounds: NonNegativeInt = 10  # rounds of teaching
     steps: PositiveInt = 4  # gradient steps of each peer per round
@@ -110,10 +139,20 @@ class MTPlusSettings(ViewSettings):
     labels_per_round: PositiveInt = 16384  # labels among them, where there are more
     rounds_per_bound: PositiveInt = 3  # rounds that share a bound of the curvature
 
+    calibrated: Literal["by-labels", "never"] = "by-labels"  # confidence: equals the expected accuracy, or as averaged
+
     # The ablation changes one of these at a time.
     # views left out
-    left_out: Literal["none", "features", "hops", "neighbourhoods", "infomax", "edges", "size"] = "none"
+    left_out: Literal["none", "features", "hops", "neighbourhoods", "infomax", "edges", "size", "waves", "forest"] = (
+        "none"
+    )
     votes: Literal["held-out", "equal"] = "held-out"  # peer weights: by held-out likelihood, or equal
     taught_by: Literal["all", "itself"] = "all"  # the teacher: the weighted average of all peers, or each peer itself
     taught: Literal["by-evidence", "always"] = "by-evidence"  # teaching strength: by cross-validation, or always full
     balanced: Literal["by-labels", "always", "never"] = "by-labels"  # class balance of the pseudo labels
+
+    @property
+    def for_table(self) -> Self:
+        """These settings with those of a table in their places."""
+        given = [field.name for field in fields(self) if field.name.startswith(TABLE)]
+        return replace(self, **{name.removeprefix(TABLE): getattr(self, name) for name in given})

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtgcn.linalg.node_keys import keyed_bits
-from mtgcn.linalg.softmax_regression import fit_to_all, probabilities_of
+from mtgcn.linalg.softmax_regression import dual_part, fit_to_all, probabilities_of
 from mtgcn.methods.mt_plus.cross_validation import Peer, average
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Bool, Float, Int
@@ -54,6 +54,7 @@ class Teaching:
         large = task.graph.num_nodes > settings.nodes_per_round
         self.positions = task.communicator.positions(keyed_bits(keys, 0, SAMPLING_STREAM)) if large else None
         self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
+        self.pseudo_parts: dict[str, Tensor] = {}  # part of the coefficients that the last pseudo labels account for
         unlabelled = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
         # Padding falls into the extra column.
         self.unlabelled = unlabelled.scatter_(1, task.labelled.index % (task.num_nodes + 1), False)[:, :-1]
@@ -61,13 +62,16 @@ class Teaching:
     def run(self, before: Mapping[str, Probabilities]) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
         """Probabilities and coefficients of every peer after all rounds."""
         settings = self.settings
-        coefficients = {name: peer.weight for name, peer in self.peers.items()}
+        # A forest teaches and is not taught.
+        coefficients = {name: peer.weight for name, peer in self.peers.items() if peer.forest is None}
         bounds: dict[str, Tensor] = {}
         for number in range(settings.rounds):
-            nodes, labels = self._sample_nodes(number)
+            nodes, labels = self.sample_nodes(number)
             rows = {name: _rows_at(table, nodes) for name, table in self.views.items()}
             probabilities = {
-                name: probabilities_of(rows[name], coefficients[name]) if number else before[name][:, nodes]
+                name: probabilities_of(rows[name], coefficients[name])
+                if number and name in coefficients
+                else before[name][:, nodes]
                 for name in rows
             }
             if settings.taught_by == "all":
@@ -75,24 +79,30 @@ class Teaching:
                 targets = dict.fromkeys(rows, self.pseudo_labels(teacher, nodes))
             else:
                 targets = {name: self.pseudo_labels(probabilities[name], nodes) for name in rows}
-            for name, table in rows.items():
-                share, classes = targets[name]
+            for name in coefficients:
+                table, (share, classes) = rows[name], targets[name]
                 examples = self._with_labels(share * self.pseudo_weight[:, None], classes, nodes, labels)
                 penalty = self.peers[name].penalty.clamp(max=settings.taught_penalty)
                 bound = bounds.get(name) if number % settings.rounds_per_bound else None
                 coefficients[name], bounds[name] = fit_to_all(
                     table, *examples, penalty, coefficients[name], settings.steps, self.sum, bound
                 )
+                if number == settings.rounds - 1:
+                    part = dual_part(table, share * self.pseudo_weight[:, None], classes, coefficients[name], penalty)
+                    self.pseudo_parts[name] = self.sum(part)
             self._record(torch.stack([share > 0 for share, _ in targets.values()], 1), nodes)
             report_progress(
                 number + 1, settings.rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())}
             )
         if not settings.rounds:
             return dict(before), coefficients
-        after = {name: probabilities_of(table, coefficients[name]) for name, table in self.views.items()}
+        after = {
+            name: probabilities_of(table, coefficients[name]) if name in coefficients else before[name]
+            for name, table in self.views.items()
+        }
         return after, coefficients
 
-    def _sample_nodes(self, number: int) -> tuple[Sample, Bool[Tensor, "runs labelled"]]:
+    def sample_nodes(self, number: int) -> tuple[Sample, Bool[Tensor, "runs labelled"]]:
         """The nodes of a round, and which labels are among them: all of a small graph; of a large one a new random
         sample, and all labelled nodes or a sample of many. Thousands of examples determine a peer, and a round costs
         the same on a graph of any size."""

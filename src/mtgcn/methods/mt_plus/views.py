@@ -1,13 +1,18 @@
-"""Views of the nodes: eight tables with one row per node, one for each peer.
+"""Views of the nodes: tables with one row per node, one for each peer.
 
     features                  X, rows of length 1, projected on its leading singular vectors
-    hops                      X, Â X and Â² X side by side
+    hops                      X, Â X, Â² X, … side by side, rows of each block of length 1
     near neighbourhood        Â² X
     far neighbourhood         personalised PageRank of X
     infomax embeddings        Deep Graph Infomax encoder without weight decay
     held infomax embeddings   Deep Graph Infomax encoder with weight decay
     far edges                 personalised PageRank of D^-1/2 A, projected on its leading singular vectors
     size                      degree and feature sum of a node, its neighbours and theirs
+    waves                     random cosines of X: smooth functions of the columns
+    forest                    X itself, for a peer that is a forest
+
+The edges of a table are its rows' nearest neighbours and hold nothing that the columns do not. There, waves and forest
+take the place of the neighbourhoods, the infomax embeddings and the size.
 
 Rows are scaled to length 1, so that one penalty means the same for every view, centred, and scaled again; the held
 infomax embeddings are not centred. Every table ends in a column of ones.
@@ -21,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +39,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.node_keys import keyed_normal, node_keys
 from mtgcn.linalg.normalisation import (
+    GraphOperators,
     device_adjacency,
     device_features,
     graph_operators,
@@ -62,11 +68,15 @@ if TYPE_CHECKING:
 FEATURES, HOPS, NEAR, FAR = "features", "hops", "near neighbourhood", "far neighbourhood"
 INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
 FAR_EDGES, SIZE = "far edges", "size"
+WAVES, FOREST = "waves", "forest"
 ENCODERS = (INFOMAX, HELD_INFOMAX)  # in the order in which they are trained side by side
 
 MIN_ROW_LENGTH = 1e-5  # of a centred row in 32 bits; a shorter one is rounding error and becomes 0
 MIN_SIZE_STD = 1e-6  # below this standard deviation all nodes have the same size
 SVD_TABLES = 7  # tables of the width of the edges view in memory during its SVD
+SAMPLED_ROWS = 64  # whose nearest rows are compared with their neighbours
+ROUNDING = 1e-3  # of distances
+NEAREST_SHARE = 0.12  # of the way from the nearest rows to random ones: neighbours in a table are less far
 
 Rows = Float[Tensor, "nodes width_and_one"]
 
@@ -80,18 +90,25 @@ class View:
     centred: bool
     transferable: bool  # whether the view can be computed for a graph other than the one peers were fitted on
     seeded: bool  # whether the view depends on a random seed
+    of: str  # "graphs", "tables" or "both"
 
 
 VIEWS: dict[str, View] = {}
 
 
 def view(
-    name: str, group: str = "", *, centred: bool = True, transferable: bool = True, seeded: bool = False
+    name: str,
+    group: str = "",
+    *,
+    centred: bool = True,
+    transferable: bool = True,
+    seeded: bool = False,
+    of: str = "both",
 ) -> Callable[[Callable[[Inputs], Rows]], Callable[[Inputs], Rows]]:
     """Register a function as the view of that name."""
 
     def register(rows: Callable[[Inputs], Rows]) -> Callable[[Inputs], Rows]:
-        VIEWS[name] = View(rows, group or name, centred, transferable, seeded)
+        VIEWS[name] = View(rows, group or name, centred, transferable, seeded, of)
         return rows
 
     return register
@@ -104,32 +121,37 @@ def features(inputs: Inputs) -> Rows:
 
 @view(HOPS)
 def hops(inputs: Inputs) -> Rows:
-    features = inputs.reduced_features[:, : inputs.settings.hop_directions].contiguous()
-    parts = []
-    for steps in range(3):
-        part = inputs.walk(features, steps, restart=0.0)
-        part = part - inputs.to_device(inputs.learned(f"{HOPS}/mean {steps}", partial(inputs.mean_of_rows, part)))
-        squares = inputs.learned(f"{HOPS}/squares {steps}", partial(inputs.mean_of_rows, part**2))
-        parts.append(part / max(float(squares.sum()) ** 0.5, MIN_ROW_LENGTH))
-    return with_ones(torch.cat(parts, 1))
+    features, count = inputs.reduced_features, inputs.settings.hop_directions
+
+    def leading_directions() -> Tensor:
+        _, directions = torch.linalg.eigh(inputs.communicator.gram(features).double().cpu())  # the largest come last
+        return directions[:, -count:].float()
+
+    block, blocks = features @ inputs.to_device(inputs.learned(f"{HOPS}/basis", leading_directions)), []
+    for step in range(max(inputs.settings.hop_steps) + 1):
+        if step:
+            block = inputs.walk(block, 1, restart=0.0)
+        if step in inputs.settings.hop_steps:
+            blocks.append(functional.normalize(block))
+    return with_ones(torch.cat(blocks, 1))
 
 
-@view(NEAR, "neighbourhoods")
+@view(NEAR, "neighbourhoods", of="graphs")
 def near_neighbourhood(inputs: Inputs) -> Rows:
     return with_ones(inputs.walk(inputs.reduced_features, inputs.settings.near_steps, restart=0.0))
 
 
-@view(FAR, "neighbourhoods")
+@view(FAR, "neighbourhoods", of="graphs")
 def far_neighbourhood(inputs: Inputs) -> Rows:
     return with_ones(inputs.far(inputs.reduced_features))
 
 
-@view(INFOMAX, "infomax", seeded=True)
+@view(INFOMAX, "infomax", seeded=True, of="graphs")
 def infomax_embeddings(inputs: Inputs) -> Rows:
     return inputs.embeddings(INFOMAX)
 
 
-@view(HELD_INFOMAX, "infomax", centred=False, seeded=True)
+@view(HELD_INFOMAX, "infomax", centred=False, seeded=True, of="graphs")
 def held_infomax_embeddings(inputs: Inputs) -> Rows:
     return inputs.embeddings(HELD_INFOMAX)
 
@@ -140,16 +162,71 @@ def far_edges(inputs: Inputs) -> Rows:
     return with_ones(inputs.far(functional.normalize(inputs.reduced_edges())))
 
 
-@view(SIZE)
+@view(SIZE, of="graphs")
 def size(inputs: Inputs) -> Rows:
     sizes = inputs.sizes()
     mean = inputs.learned(f"{SIZE}/mean", lambda: inputs.communicator.mean_and_std(sizes)[0])
     std = inputs.learned(f"{SIZE}/spread", lambda: np.maximum(inputs.communicator.mean_and_std(sizes)[1], MIN_SIZE_STD))
-    return random_cosines((sizes - mean) / std, inputs.settings, inputs.device)
+    settings = inputs.settings
+    return random_cosines((sizes - mean) / std, settings.size_waves, settings.size_frequency, inputs.device)
+
+
+@view(WAVES, of="tables")
+def waves(inputs: Inputs) -> Rows:
+    columns = inputs.columns
+    settings = inputs.settings
+
+    def root_mean_square() -> np.ndarray:
+        """Of the lengths of the rows, as an array of one number."""
+        return np.sqrt(np.square(columns, dtype=np.float64).sum(1).mean(keepdims=True))
+
+    length = inputs.learned(f"{WAVES}/length", root_mean_square)
+    return random_cosines(
+        columns / np.maximum(length, MIN_ROW_LENGTH), settings.waves, settings.wave_frequency, inputs.device
+    )
+
+
+@view(FOREST, centred=False, of="tables")
+def forest(inputs: Inputs) -> Rows:
+    return torch.from_numpy(np.array(inputs.columns)).to(inputs.device)
 
 
 NAMES = tuple(VIEWS)
-TRANSFERABLE = tuple(name for name in NAMES if VIEWS[name].transferable)
+GRAPH_VIEWS = tuple(name for name in NAMES if VIEWS[name].of != "tables")
+TABLE_VIEWS = tuple(name for name in NAMES if VIEWS[name].of != "graphs")
+
+
+@cached_per_graph
+def view_names(graph: Graph) -> tuple[str, ...]:
+    """The views of this graph."""
+    return TABLE_VIEWS if is_table(graph) else GRAPH_VIEWS
+
+
+def views_in(parameters: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """The views that these parameters were learned with."""
+    return TABLE_VIEWS if f"{WAVES}/length" in parameters else GRAPH_VIEWS
+
+
+def transferable(parameters: Mapping[str, np.ndarray]) -> list[str]:
+    """Those of them that can be computed for other nodes."""
+    return [name for name in views_in(parameters) if VIEWS[name].transferable]
+
+
+def is_table(graph: Graph) -> bool:
+    """Whether the edges link rows of dense columns to their nearest rows, as `neighbour_graph` does."""
+    columns, adjacency = graph.features, graph.adjacency
+    if not isinstance(columns, np.ndarray) or not graph.communicator.has_whole_graph or not adjacency.nnz:
+        return False
+    sample = node_keys(graph).argsort()[:SAMPLED_ROWS].numpy()  # whatever the order of the rows
+    distances = np.zeros(3)  # of neighbours, of as many nearest rows, of as many random rows
+    for row in sample:
+        neighbours = np.setdiff1d(adjacency.indices[adjacency.indptr[row] : adjacency.indptr[row + 1]], [row])
+        count, to_rows = len(neighbours), np.linalg.norm(columns - columns[row], axis=1)
+        others = np.partition(np.delete(to_rows, row), min(count, len(to_rows) - 2))
+        distances += to_rows[neighbours].sum(), others[:count].sum(), count * others.mean()
+    near, nearest, any_row = distances
+    further = any_row - nearest  # 0 where all rows are neighbours
+    return bool(further > ROUNDING * any_row and near - nearest < NEAREST_SHARE * further)
 
 
 # ------------------------------------------------------------------------------------------------- building the views
@@ -170,13 +247,13 @@ def build_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.d
     with stage("embeddings"):
         seeded = _views(graph, settings.of_views, device, seed)
     rows = {**unseeded.rows, **seeded.rows}
-    return NodeViews({name: rows[name] for name in NAMES}, {**unseeded.parameters, **seeded.parameters})
+    return NodeViews({name: rows[name] for name in view_names(graph)}, {**unseeded.parameters, **seeded.parameters})
 
 
 @cached_per_graph
 def _views(graph: Graph, settings: ViewSettings, device: torch.device, seed: int | None = None) -> NodeViews:
     """The views that depend on this seed or, without one, those that depend on none."""
-    names = [name for name in NAMES if VIEWS[name].seeded == (seed is not None)]
+    names = [name for name in view_names(graph) if VIEWS[name].seeded == (seed is not None)]
     return views_of(Inputs(graph, settings, device, seed or 0), names)
 
 
@@ -190,7 +267,7 @@ def views_elsewhere(
     settings: ViewSettings,
     graph: Graph,
     device: torch.device,
-    names: Iterable[str] = TRANSFERABLE,
+    names: Iterable[str] | None = None,
 ) -> Iterator[tuple[str, Rows]]:
     """Transferable views of another graph, one after the other, computed as those that peers were fitted on."""
     trained_on = len(parameters[f"{FEATURES}/basis"])
@@ -200,7 +277,7 @@ def views_elsewhere(
             "use a graph with the features that it was trained with"
         )
     inputs = Inputs(graph, settings, device, parameters=parameters)
-    return each_view(inputs, names)
+    return each_view(inputs, transferable(parameters) if names is None else names)
 
 
 def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]]:
@@ -220,6 +297,8 @@ def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]
 
 def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: ViewSettings, seed: int) -> None:
     """Let `build_views` with this seed use the encoders among these parameters instead of training new ones."""
+    if f"{INFOMAX}/weight" not in parameters:  # a table
+        return
     trained = {part: np.stack([parameters[f"{name}/{part}"] for name in ENCODERS]) for part in ("weight", "bias")}
     know_encoders(trained, graph, settings.encoder_input, settings.encoders(graph), seed)
 
@@ -279,7 +358,12 @@ class Inputs:
     @property
     def adjacency(self) -> SparseOperator:
         """Â = D̃^-1/2 (A + I) D̃^-1/2."""
-        return graph_operators(self.graph, SCALING, self.device).adjacency
+        return self.operators.adjacency
+
+    @property
+    def operators(self) -> GraphOperators:
+        """Â and X, rows of length 1."""
+        return graph_operators(self.graph, SCALING, self.device)
 
     @property
     def reduced_features(self) -> Float[Tensor, "nodes directions"]:
@@ -288,9 +372,14 @@ class Inputs:
             f"{FEATURES}/basis",
             lambda: feature_singular_vectors(self.graph, SCALING, self.device, self.settings.directions).float(),
         )
-        operators = graph_operators(self.graph, SCALING, self.device)
-        table: Tensor = self._once("features", lambda: operators.feature_operator()(self.to_device(basis)))
+        table: Tensor = self._once("features", lambda: self.operators.feature_operator()(self.to_device(basis)))
         return table
+
+    @property
+    def columns(self) -> Float[np.ndarray, "nodes columns"]:
+        """The features of a table; new rows may be sparse."""
+        features: Any = self.graph.features
+        return features if isinstance(features, np.ndarray) else np.asarray(features.todense())
 
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
         """D^-1/2 A in its leading singular vectors."""
@@ -357,7 +446,9 @@ class Inputs:
             return encoders[part][ENCODERS.index(name)]
 
         weight, bias = (self.learned(f"{name}/{part}", partial(trained, part)) for part in ("weight", "bias"))
-        return encode(self.graph, seen, weight, bias, self.settings.infomax_slope, self.device, self.walk)
+        return encode(
+            self.graph, seen, weight, bias, self.settings.infomax_slope, self.device, self.walk, self.operators
+        )
 
 
 def sizes_on_device(graph: Graph, device: torch.device) -> Float[Tensor, "nodes sizes"]:
@@ -383,19 +474,24 @@ def own_sizes(
 
 
 def random_cosines(
-    sizes: Float[np.ndarray, "nodes sizes"], settings: ViewSettings, device: torch.device
+    values: Float[np.ndarray, "nodes columns"], waves: int, frequency: float, device: torch.device
 ) -> Float[Tensor, "nodes waves_and_one"]:
-    """Random cosine features (Rahimi and Recht, 2007): a linear function of them is a smooth function of the sizes."""
-    waves = settings.size_waves
-    random = np.random.default_rng(1)
-    frequencies = settings.size_frequency * random.standard_normal((sizes.shape[1], waves))
-    phases = random.uniform(0, 2 * math.pi, waves)
+    """Random cosine features (Rahimi and Recht, 2007): a linear function of them is a smooth function of the values.
+    Frequencies have this standard deviation."""
     standardised, by, shift = (
-        torch.from_numpy(values.astype(np.float32)).to(device) for values in (sizes, frequencies, phases)
+        torch.from_numpy(array.astype(np.float32)).to(device)
+        for array in (values, *_waves(values.shape[1], waves, frequency))
     )
-    rows = torch.ones(len(sizes), waves + 1, device=device)
+    rows = torch.ones(len(values), waves + 1, device=device)
     torch.addmm(shift, standardised, by, out=rows[:, :-1]).cos_()
     return rows
+
+
+@lru_cache(1)
+def _waves(columns: int, waves: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Random frequencies and phases."""
+    random = np.random.default_rng(1)
+    return scale * random.standard_normal((columns, waves)), random.uniform(0, 2 * math.pi, waves)
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
@@ -420,7 +516,7 @@ def view_bytes(graph: Graph, settings: ViewSettings) -> int:
     encoders = settings.encoders(graph)
     of_features = min(num_components(settings.directions, graph), graph.num_features) + 1
     of_edges = min(num_components(settings.edge_directions, graph), max(1, graph.num_nodes - OVERSAMPLING)) + 1
-    hops = 3 * min(settings.hop_directions, of_features) + 1
+    hops = len(settings.hop_steps) * min(settings.hop_directions, of_features) + 1
     other = 3 * of_features + hops + of_edges + settings.size_waves + 1  # width of all views but the embeddings
     number = torch.float32.itemsize
     svd = graph.num_nodes * (3 * of_features + SVD_TABLES * (of_edges + OVERSAMPLING))

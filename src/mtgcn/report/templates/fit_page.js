@@ -1,5 +1,4 @@
 // Nodes, selection and filter, shared by the map and the table.
-"use strict";
 document.documentElement.classList.add("js");
 
 const byId = (id) => document.getElementById(id);
@@ -15,8 +14,7 @@ const nodes = (() => {
   return {
     count: data.ids.length,
     id: (node) => data.ids[node],
-    x: (node) => data.places[node][0],
-    y: (node) => data.places[node][1],
+    cells: (node) => Object.entries(data.cells).map(([name, column]) => [name, column[node]]).filter(([, cell]) => cell),
     likely: (node) => data.best[node].map((one, rank) => ({ class: one, probability: data.probabilities[node][rank] })),
     predicted: (node) => data.best[node][0],
     probability: (node) => data.probabilities[node][0],
@@ -33,7 +31,7 @@ const className = (number) => (/^\d+$/.test(data.classes[number]) ? `class ${dat
 function certainty(node) {
   if (nodes.given(node) >= 0) return "given";
   const probability = nodes.probability(node);
-  return probability >= data.sure ? "sure" : probability < data.unsure ? "unsure" : "between";
+  return probability >= data.levels[0] ? "sure" : probability < data.levels[1] ? "unsure" : "between";
 }
 
 function prediction(node) {
@@ -51,7 +49,7 @@ function element(kind, attributes, ...children) {
 }
 
 const colourOf = (number) => `--own:var(--k${number})`;
-const swatch = (number) => element("i", { style: colourOf(number) });
+const swatch = (number) => element("i", { style: `${colourOf(number)};clip-path:var(--s${number})` });
 const soft = (text) => element("p", { class: "soft" }, text);
 
 function nodeButton(node) {
@@ -63,7 +61,7 @@ function nodeButton(node) {
 // Listeners for changes of the selected node and of the filter.
 const onSelect = [], onFilter = [];
 let selected = null;
-const filter = { text: "", class: "", certainty: "" };
+const filter = { text: "", class: "", certainty: "", lasso: null };
 
 function select(node) {
   selected = node;
@@ -90,6 +88,7 @@ onSelect.push((node) => {
   const given = nodes.given(node);
   byId("selected").replaceChildren(
     element("h3", {}, nodes.id(node)),
+    element("dl", { class: "cells" }, ...nodes.cells(node).flatMap(([name, cell]) => [element("dt", {}, name), element("dd", {}, cell)])),
     soft(given < 0 ? "Predicted class:" : `Label: ${data.classes[given]}. Prediction:`),
     element("dl", { class: "shares" }, ...shares),
     soft(counted(nodes.degree(node), "neighbour") + (left > 0 ? `, ${left} not listed` : "")),
@@ -99,46 +98,11 @@ onSelect.push((node) => {
 for (const button of document.querySelectorAll("[data-suggested]"))
   button.addEventListener("click", () => {
     select(data.suggested[button.dataset.suggested]);
-    byId("sheet").scrollIntoView({ block: "nearest" });
+    byId("chart-of-nodes").scrollIntoView({ block: "nearest" });
   });
 
-// The map: hover, edges of a node, zoom, and highlighting of one class.
+// The map, and highlighting of one class.
 {
-  const sheet = byId("sheet"), hint = byId("hint");
-  const ground = sheet.querySelector(".ground svg"), overlay = sheet.querySelector(".overlay");
-  const size = data.map.width, ratio = data.map.height / size, REACH = 14, CLOSEST = 1 / 24;
-  const view = { x: 0, y: 0, width: size };
-  let shown = null;  // the node whose edges are drawn: under the pointer, else selected
-  const between = (low, value, high) => Math.min(high, Math.max(low, value));
-  const unit = () => view.width / sheet.clientWidth;  // map coordinates per pixel
-
-  // The place of the pointer on the map.
-  function place(event) {
-    const box = sheet.getBoundingClientRect();
-    return [view.x + (event.clientX - box.left) * unit(), view.y + (event.clientY - box.top) * unit()];
-  }
-
-  function underPointer(event) {
-    const [x, y] = place(event);
-    let found = null, least = (REACH * unit()) ** 2;
-    for (let node = 0; node < nodes.count; node++) {
-      const distance = (nodes.x(node) - x) ** 2 + (nodes.y(node) - y) ** 2;
-      if (distance < least && inClass(node)) [found, least] = [node, distance];
-    }
-    return found;
-  }
-
-  function drawEdges(node) {
-    shown = node;
-    const at = (one) => `${nodes.x(one).toFixed(1)},${nodes.y(one).toFixed(1)}`, dot = (one) => `M${at(one)}h0`;
-    const [bonds, ends, here, core] = overlay.querySelectorAll("path");
-    const others = node === null ? [] : nodes.neighbours(node);
-    bonds.setAttribute("d", others.map((one) => `M${at(node)}L${at(one)}`).join(""));
-    ends.setAttribute("d", others.map(dot).join(""));
-    for (const mark of [here, core]) mark.setAttribute("d", node === null ? "" : dot(node));
-    if (node !== null) core.style.setProperty("--core", `var(--k${nodes.predicted(node)})`);
-  }
-
   function neighboursInWords(node) {
     if (!nodes.degree(node)) return "no neighbours";
     const few = nodes.neighbours(node).slice(0, 5).map(nodes.id), more = nodes.degree(node) - few.length;
@@ -146,82 +110,30 @@ for (const button of document.querySelectorAll("[data-suggested]"))
     return counted(nodes.degree(node), "neighbour") + names;
   }
 
-  function showHint(node) {
-    hint.hidden = node === null;
-    if (node === null) return;
-    hint.replaceChildren(element("b", {}, nodes.id(node)), prediction(node), element("br", {}), neighboursInWords(node));
-    const x = (nodes.x(node) - view.x) / unit(), y = (nodes.y(node) - view.y) / unit(), above = y - hint.offsetHeight - 14;
-    hint.style.left = `${between(6, x + 14, sheet.clientWidth - hint.offsetWidth - 6)}px`;
-    hint.style.top = `${above > 6 ? above : Math.min(y + 14, sheet.clientHeight - hint.offsetHeight - 6)}px`;
-  }
-
-  function moveTo(x, y, width) {
-    view.width = between(size * CLOSEST, width, size);
-    view.x = between(0, x, size - view.width);
-    view.y = between(0, y, (size - view.width) * ratio);
-    for (const picture of [ground, overlay]) {
-      picture.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.width * ratio}`);
-      picture.style.setProperty("--zoom", view.width / size);
-      picture.style.setProperty("--reading", between(1, (0.75 * size) / sheet.clientWidth, 1.2));  // larger text on small screens
-    }
-    sheet.classList.toggle("near", view.width < size);
-    showHint(hint.hidden ? null : shown);
-  }
-
-  // Zoom by a factor around (x, y).
-  function zoom(factor, x = view.x + view.width / 2, y = view.y + (view.width * ratio) / 2) {
-    const width = between(size * CLOSEST, view.width / factor, size), share = width / view.width;
-    moveTo(x - (x - view.x) * share, y - (y - view.y) * share, width);
-  }
-
-  let dragged = null;
-  sheet.addEventListener("pointerdown", (event) => {
-    dragged = view.width < size ? { x: event.clientX, y: event.clientY, from: { ...view }, moved: false } : null;
+  const map = new NodeMap(byId("chart-of-nodes"), {
+    x: Float32Array.from(data.places, ([x]) => x), y: Float32Array.from(data.places, ([, y]) => y),
+    levels: data.levels, total: data.total, marks: data.suggested, neighboursOf: nodes.neighbours, onNode: select,
+    about: (node) => [nodes.id(node), prediction(node), neighboursInWords(node)],
+    onLasso: (found) => changeFilter({ lasso: found.length ? new Set(found) : null }),
   });
-  sheet.addEventListener("pointermove", (event) => {
-    if (dragged && event.buttons) {
-      const across = event.clientX - dragged.x, down = event.clientY - dragged.y;
-      dragged.moved ||= Math.hypot(across, down) > 4;
-      if (dragged.moved) return moveTo(dragged.from.x - across * unit(), dragged.from.y - down * unit(), view.width);
-    }
-    const node = underPointer(event);
-    if (node !== shown || hint.hidden) { drawEdges(node ?? selected); showHint(node); }
-    sheet.style.cursor = node !== null ? "pointer" : "";
-  });
-  sheet.addEventListener("pointerleave", () => { dragged = null; drawEdges(selected); showHint(null); });
-  sheet.addEventListener("click", (event) => {
-    if (dragged?.moved) return;
-    select(underPointer(event));
-    showHint(selected);
-  });
-  sheet.addEventListener("dblclick", (event) => zoom(2, ...place(event)));
-  sheet.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return;  // plain wheel scrolls the page; pinching sends ctrl + wheel
-    event.preventDefault();
-    zoom(Math.exp(-event.deltaY / 200), ...place(event));
-  }, { passive: false });
-  byId("zoom-in").addEventListener("click", () => zoom(1.8));
-  byId("zoom-out").addEventListener("click", () => zoom(1 / 1.8));
-  byId("whole").addEventListener("click", () => moveTo(0, 0, size));
-
-  onSelect.push((node) => {
-    drawEdges(node);
-    showHint(null);
-    if (node === null) return;
-    const x = nodes.x(node), y = nodes.y(node), height = view.width * ratio;
-    const inside = x >= view.x && x <= view.x + view.width && y >= view.y && y <= view.y + height;
-    if (!inside) moveTo(x - view.width / 2, y - height / 2, view.width);
-  });
+  map.sheet.style.aspectRatio = between(1, map.extent[0] / map.extent[1], 2);
+  map.colour(
+    Uint16Array.from(data.given, (given, node) => (given < 0 ? nodes.predicted(node) : given)),
+    Uint8Array.from(data.probabilities, ([probability]) => Math.round(255 * probability)),
+    Uint8Array.from(data.given, (given) => given >= 0), data.classes.map((_, number) => className(number)),
+  );
+  onSelect.push((node) => map.select(node ?? -1, node === null ? [] : nodes.neighbours(node)));
+  byId("drop-lasso").addEventListener("click", () => map.setLassoing(false));
 
   const buttons = document.querySelectorAll("#classes button");
   for (const button of buttons)
     button.addEventListener("click", () => changeFilter({ class: filter.class === button.dataset.class ? "" : button.dataset.class }));
   onFilter.push(() => {
     for (const button of buttons) button.setAttribute("aria-pressed", button.dataset.class === filter.class);
-    for (const dots of ground.querySelectorAll(".dots:not(.paper)"))
-      dots.classList.toggle("aside", filter.class !== "" && !dots.classList.contains(`k${filter.class}`));
+    byId("drop-lasso").hidden = !filter.lasso;
+    map.showOnly(filter.class === "" ? -1 : Number(filter.class));
   });
-  new ResizeObserver(() => moveTo(view.x, view.y, view.width)).observe(sheet);
+  window.page = { data, map, nodes, select };
 }
 
 // The table: search, filters and sorting; only visible rows are in the document.
@@ -248,12 +160,12 @@ for (const button of document.querySelectorAll("[data-suggested]"))
     neighbours: nodes.degree,
   };
   const FIRST_DOWN = ["probability", "second", "neighbours"];  // sorted from the largest first
-  let sorting = { key: "node", down: false }, listed = allNodes, drawn = "";
+  let sorting = { key: "node", down: false }, listed = allNodes, drawn = "", printing = false;
 
   function list() {
     const text = filter.text.trim().toLowerCase();
     listed = allNodes.filter((node) =>
-      haystack[node].includes(text) && inClass(node) && (filter.certainty === "" || certainty(node) === filter.certainty));
+      haystack[node].includes(text) && inClass(node) && (filter.lasso?.has(node) ?? true) && (filter.certainty === "" || certainty(node) === filter.certainty));
     const value = Float64Array.from(allNodes, keys[sorting.key]), sign = sorting.down ? -1 : 1;
     listed.sort((a, b) => sign * (value[a] - value[b]) || idRank[a] - idRank[b]);
     byId("found").textContent = (listed.length < nodes.count ? `${listed.length} of ` : "") + counted(nodes.count, "node");
@@ -285,8 +197,8 @@ for (const button of document.querySelectorAll("[data-suggested]"))
   }
 
   function draw() {
-    const first = Math.max(0, Math.floor(frame.scrollTop / ROW) - SPARE);
-    const last = Math.min(listed.length, Math.ceil((frame.scrollTop + frame.clientHeight) / ROW) + SPARE);
+    const first = printing ? 0 : Math.max(0, Math.floor(frame.scrollTop / ROW) - SPARE);
+    const last = printing ? listed.length : Math.min(listed.length, Math.ceil((frame.scrollTop + frame.clientHeight) / ROW) + SPARE);
     if (drawn === `${first} ${last}`) return;
     drawn = `${first} ${last}`;
     const rows = listed.slice(first, last).map((node, place) => row(node, first + place));
@@ -311,6 +223,8 @@ for (const button of document.querySelectorAll("[data-suggested]"))
     });
   frame.addEventListener("scroll", draw, { passive: true });
   new ResizeObserver(draw).observe(frame);
+  for (const event of ["beforeprint", "afterprint"])
+    window.addEventListener(event, () => { printing = event === "beforeprint"; redraw(); });
   search.addEventListener("input", () => changeFilter({ text: search.value }));
   search.addEventListener("keydown", (event) => { if (event.key === "Enter" && listed.length) select(listed[0]); });
   ofClass.addEventListener("change", () => changeFilter({ class: ofClass.value }));

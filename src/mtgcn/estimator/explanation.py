@@ -1,0 +1,323 @@
+"""Why a node has its class: the answer of `mt-plus` split exactly, neighbours and near labels for other methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError, shown, unknown_name
+from mtgcn.estimator.inference import state_of
+from mtgcn.estimator.inputs import MISSING, positions_of_ids
+from mtgcn.graph import Graph
+from mtgcn.io.column_table import Texts
+from mtgcn.io.text import TextColumn
+from mtgcn.labels import UNLABELED
+from mtgcn.linalg.normalisation import normalized_adjacency
+from mtgcn.linalg.structural_features import with_structural_features
+from mtgcn.methods import name_of
+from mtgcn.shapes import Float
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from mtgcn.estimator.graph_model import GraphModel
+
+TOP = 10  # parts listed by name in each table
+NAMED = 3  # words and labels in the sentence
+WALK_STEPS, WALK_RESTART = 10, 0.15  # of the random walk that ranks labelled nodes for methods without parts
+PEERS, COLUMNS, NODES, LABELS = "peers", "columns", "nodes", "labels"
+PARTS_OF_WORDS = " (parts of words)"
+NEIGHBOURS, NEAREST = "neighbours", "nearest labelled"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an answer."""
+
+    name: str
+    value: float  # of the difference between the probabilities of the two classes, or of a peer's log-odds
+    node: Any = None  # id, where the part is a node
+    label: str | None = None  # class of that node, given or predicted
+
+
+@dataclass(frozen=True)
+class PeerAnswer:
+    """What a peer answers for the node."""
+
+    name: str
+    weight: float
+    probability: float  # of the predicted class
+    versus_probability: float
+    log_odds: float
+    split: bool  # whether the parts of its view are known; otherwise the view counts as a whole
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a node has its class.
+
+    Each of `tables` splits the same number, `margin`, exactly: by peers, by columns of the features (at the node and
+    around it), by nodes whose features are read, and by labels. What the temperature and class shares change after that
+    is a part of its own, calibration. `peer_tables` split the log-odds of each peer.
+    """
+
+    node: Any  # id
+    title: str
+    predicted: str
+    probability: float
+    versus: str  # the class it is compared with
+    versus_probability: float
+    given: str | None  # label of the fit
+    neighbours_alike: int  # neighbours with the same predicted class
+    neighbours: int
+    sentence: str
+    note: str  # on what the tables hold
+    tables: dict[str, list[Part]]
+    peers: list[PeerAnswer] = field(default_factory=list)
+    peer_tables: dict[str, dict[str, list[Part]]] = field(default_factory=dict, repr=False)
+
+    @property
+    def margin(self) -> float:
+        """Difference between the probabilities of the two classes."""
+        return self.probability - self.versus_probability
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary for each part, with its table."""
+        return [{"table": name, **asdict(part)} for name, parts in self.tables.items() for part in parts]
+
+    def table(self) -> DataFrame:
+        """The records as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records(), columns=["table", "name", "value", "node", "label"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return asdict(self) | {"margin": self.margin}
+
+    def _repr_html_(self) -> str:
+        """The sentence, and a bar for each part."""
+        return f"<p>{escape(self.sentence)}</p>{bars_html(self.tables)}<p><small>{escape(self.note)}</small></p>"
+
+
+def bars_html(tables: dict[str, list[Part]]) -> str:
+    """A bar chart of the tables: to the right what supports the class, to the left what opposes it."""
+    rows = []
+    for table, parts in tables.items():
+        largest = max((abs(part.value) for part in parts), default=0) or 1
+        rows.append(f"<tr><th colspan='3' style='text-align:left'>{escape(table)}</th></tr>")
+        for part in parts:
+            width, colour = 100 * abs(part.value) / largest, "#2a6fb0" if part.value >= 0 else "#c0562f"
+            side = "margin-left:50%" if part.value >= 0 else f"margin-left:{50 - width / 2:.1f}%"
+            bar = f"<div style='height:0.8em;width:{width / 2:.1f}%;background:{colour};{side}'></div>"
+            label = f" ({escape(part.label)})" if part.label else ""
+            cells = f"<td>{escape(part.name)}{label}</td><td style='width:12em'>{bar}</td><td>{part.value:+.3f}</td>"
+            rows.append(f"<tr>{cells}</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
+    """Why a node of the fit has its class rather than `versus`, by default the second most probable one."""
+    graph = model.graph_
+    place = int(positions_of_ids(graph.node_ids, np.array([node]))[0])
+    if place == MISSING:
+        raise InputError(f"the model has no node {shown(node)}; give the id of a node of the fit")
+    answer = model.label_distributions_[place]
+    first, second = (int(number) for number in np.argsort(-answer, kind="stable")[:2])
+    if versus is not None:
+        names = graph.class_names
+        if str(versus) not in names or names.index(str(versus)) == first:
+            raise unknown_name("other class", str(versus), [name for name in names if name != names[first]])
+        second = names.index(str(versus))
+    state = state_of(model)
+    if "explainer" not in state:
+        seen = graph
+        if graph.features is None and model.method_.uses_features:
+            seen = with_structural_features(graph, model.seed_)
+        explainer = model.method_.explainer(model.parameters_ or {}, seen)
+        state["explainer"] = explainer, None if explainer is None else NamedColumns(graph)
+    explainer, columns = state["explainer"]
+    alike = np.setdiff1d(graph.adjacency.indices[slice(*graph.adjacency.indptr[place : place + 2])], [place])
+    classes = model.label_distributions_[alike].argmax(axis=1)
+    given = graph.labels[place]
+    facts: dict[str, Any] = {
+        "node": np.asarray(graph.node_ids[place]).item(),
+        "title": graph.node_title(place),
+        "predicted": graph.class_names[first],
+        "probability": float(answer[first]),
+        "versus": graph.class_names[second],
+        "versus_probability": float(answer[second]),
+        "given": None if given == UNLABELED else graph.class_names[given],
+        "neighbours_alike": int((classes == first).sum()),
+        "neighbours": len(alike),
+    }
+    if explainer is None:
+        tables = _near(model, place, first, alike)
+        nearest = [f"{part.name} ({part.label})" for part in tables[NEAREST][:NAMED]]
+        clauses = [f"nearest labelled: {', '.join(nearest)}"] if nearest else []
+        note = f"{name_of(model.method_)} does not split its answers: these are neighbours and near labels, not reasons"
+        return Explanation(**facts, sentence=_sentence(facts, clauses), note=note, tables=tables)
+
+    assert model.peer_distributions_ is not None, "a method that splits its answers has peers"
+    split = explainer.split(place, first, second, model.peer_distributions_[:, place])
+    peers = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
+    linear = [peer for peer in peers if peer.linear is not None]
+
+    def split_tables(factors: dict[str, float]) -> dict[str, list[Part]]:
+        """The parts of the sum of these peers' log-odds, each times its factor."""
+        chosen = [(factors[peer.name], peer) for peer in peers if peer.name in factors]
+        parts = [(factor, peer.linear) for factor, peer in chosen if peer.linear is not None]
+        whole = [Part(f"{peer.name} as a whole", f * peer.log_odds) for f, peer in chosen if peer.linear is None]
+        if not parts:
+            return {COLUMNS: whole, NODES: whole, LABELS: whole}
+        directions = sum(factor * part.directions for factor, part in parts)
+        constant = [Part("every node", float(sum(factor * part.constant for factor, part in parts)))]
+        labels = sum(factor * part.labelled for factor, part in parts)
+        pseudo, left = (
+            float(sum(factor * getattr(part, name) for factor, part in parts)) for name in ("pseudo_labels", "residual")
+        )
+        ends = [Part("pseudo labels", pseudo), Part("what the solver left", left)]
+        by_node = _largest(sum(f * split.by_node[peer.name] for f, peer in chosen if peer.linear is not None))
+        by_column = sum(factor * part.by_column for factor, part in parts)
+        by_label = [(number if number < 0 else explainer.labelled[number], value) for number, value in _largest(labels)]
+        found = {
+            COLUMNS: [*columns.parts(by_column, split.steps, directions), *constant],
+            NODES: [*(_of_node(model, *one, "other nodes") for one in by_node), *constant],
+            LABELS: [*(_of_node(model, *one, "other labels") for one in by_label), *ends],
+        }
+        return {name: found[name] + whole for name in found if name != COLUMNS or graph.features is not None}
+
+    tables = {PEERS: [Part(peer.name, peer.factor * peer.log_odds) for peer in peers]}
+    tables |= split_tables({peer.name: peer.factor for peer in peers})
+    before = sum(part.value for part in tables[PEERS])
+    calibration = Part("calibration", float(answer[first] - answer[second]) - before)
+    tables = {name: [*parts, calibration] for name, parts in tables.items()}
+    support = [part.name for part in tables.get(COLUMNS, []) if part.value > 0]
+    kinds = {"words": columns.words.intersection(support), "columns": columns.titles.intersection(support)}
+    clauses = [
+        f"{kind} {', '.join([name for name in support if name in names][:NAMED])}"
+        for kind, names in kinds.items()
+        if names
+    ]
+    supporting = [part.name for part in tables[LABELS] if part.value > 0 and part.node is not None][:NAMED]
+    clauses += [f"labels that support it: {', '.join(supporting)}"] if supporting else []
+    return Explanation(
+        **facts,
+        sentence=_sentence(facts, clauses),
+        note=f"each table splits the difference to {facts['versus']}, {facts['probability']:.3f} - "
+        f"{facts['versus_probability']:.3f}",
+        tables=tables,
+        peers=[
+            PeerAnswer(
+                one.name, one.weight, one.probabilities[0], one.probabilities[1], one.log_odds, one.linear is not None
+            )
+            for one in peers
+        ],
+        peer_tables={peer.name: split_tables({peer.name: 1.0}) for peer in linear},
+    )
+
+
+def _sentence(facts: dict[str, Any], clauses: Sequence[str]) -> str:
+    """`X is a politician (93 %): 7 of its 9 neighbours are; …`."""
+    alike, count = facts["neighbours_alike"], facts["neighbours"]
+    around = f"{alike} of its {count} neighbours {'is' if alike == 1 else 'are'}" if count else "it has no neighbours"
+    labelled = "" if facts["given"] is None else f", labelled {facts['given']}"
+    share = f"{100 * facts['probability']:.0f} %{labelled}"
+    return f"{facts['title']} is {facts['predicted']} ({share}): {'; '.join([around, *clauses])}."
+
+
+def _largest(values: np.ndarray) -> list[tuple[int, float]]:
+    """The places of the largest values, by size, and -1 with the sum of the others."""
+    values = np.asarray(values, dtype=np.float64)
+    places = np.argpartition(-np.abs(values), TOP)[:TOP] if len(values) > TOP else np.arange(len(values))
+    places = places[np.argsort(-np.abs(values[places]), kind="stable")]
+    rest = np.delete(values, places)
+    others = [(MISSING, float(rest.sum()))] if rest.any() else []
+    return [(int(place), float(values[place])) for place in places if values[place]] + others
+
+
+def _of_node(model: GraphModel, place: int, value: float, others: str = "") -> Part:
+    graph = model.graph_
+    if place == MISSING:
+        return Part(others, value)
+    label = graph.labels[place]
+    known = graph.class_names[label] if label != UNLABELED else str(model.transduction_[place])
+    return Part(graph.node_title(place), value, np.asarray(graph.node_ids[place]).item(), known)
+
+
+def _near(model: GraphModel, place: int, first: int, neighbours: np.ndarray) -> dict[str, list[Part]]:
+    """Neighbours with their probability of the class, and labelled nodes with the share of a random walk."""
+    adjacency = normalized_adjacency(model.graph_)
+    walk = start = np.bincount([place], minlength=adjacency.shape[0]).astype(np.float32)
+    for _ in range(WALK_STEPS):
+        walk = (1 - WALK_RESTART) * (adjacency @ walk) + WALK_RESTART * start
+    known = model.graph_.known[model.graph_.known != place]
+    near = known[np.argsort(-walk[known], kind="stable")[:TOP]]
+    strongest = neighbours[np.argsort(-walk[neighbours], kind="stable")[:TOP]]
+    return {
+        NEIGHBOURS: [_of_node(model, node, float(model.label_distributions_[node, first])) for node in strongest],
+        NEAREST: [_of_node(model, node, float(walk[node])) for node in near if walk[node] > 0],
+    }
+
+
+class NamedColumns:
+    """Names of the features. Texts, where their cells are kept, are split into words."""
+
+    def __init__(self, graph: Graph) -> None:
+        preprocessing, features = graph.preprocessing, np.zeros((0, 0)) if graph.features is None else graph.features
+        width = features.shape[1]
+        names = graph.feature_names or (() if preprocessing is None else preprocessing.names)
+        self.names = list(names) if len(names) == width else [f"feature {number + 1}" for number in range(width)]
+        self.target = np.arange(width)  # the name that each feature counts for; MISSING: replaced by words
+        self.texts: list[tuple[slice, Any, np.ndarray, np.ndarray]] = []  # features, term weights, components, names
+        columns = () if preprocessing is None or len(preprocessing.names) != width else preprocessing.columns
+        places = {name: number for number, name in enumerate(self.names)}
+        for column in columns:
+            if not isinstance(column, TextColumn):
+                continue
+            place = places[column.outputs[0]]
+            block = slice(place, place + column.dimensions)
+            self.names.append(column.name)
+            whole, terms = len(self.names) - 1, _terms(graph, column)
+            if terms is None or not np.allclose(terms @ column.components, features[:, block], atol=1e-3):
+                self.target[block] = whole
+                continue
+            self.target[block] = MISSING
+            lengths = np.sqrt(np.asarray((features * features).sum(axis=1), dtype=np.float64)).reshape(-1)
+            scaled = sp.csr_array(sp.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ terms, dtype=np.float32)
+            first = len(self.names)
+            self.names[-1] += PARTS_OF_WORDS
+            self.names += [f"'{word}'" for word in column.words]
+            of_terms = np.concatenate([first + np.arange(len(column.words)), np.full(len(column.characters), whole)])
+            self.texts.append((block, scaled, column.components, of_terms.astype(np.int64)))
+        self.words = {f"'{word}'" for column in columns if isinstance(column, TextColumn) for word in column.words}
+        self.titles = {name for name in self.names if name not in self.words and not name.endswith(PARTS_OF_WORDS)}
+
+    def parts(
+        self,
+        by_feature: Float[np.ndarray, "features"],
+        steps: Float[np.ndarray, "nodes steps"],
+        directions: Float[np.ndarray, "features steps"],
+    ) -> list[Part]:
+        values = np.zeros(len(self.names))
+        kept = self.target != MISSING
+        np.add.at(values, self.target[kept], by_feature[kept])
+        for block, terms, components, names in self.texts:
+            np.add.at(values, names, ((terms.T @ steps) * (components @ directions[block])).sum(axis=1))
+        return [Part("other columns" if place < 0 else self.names[place], value) for place, value in _largest(values)]
+
+
+def _terms(graph: Graph, column: TextColumn) -> sp.csr_array | None:
+    """Weights of the terms of each node's text; None where the cells are not kept."""
+    if graph.cells is None or column.name not in graph.cells.column_names:
+        return None
+    texts = Texts.of(graph.cells[column.name].to_pylist()).without_missing_words
+    if not texts.values:
+        return None
+    rows = column.terms(texts.values)
+    return sp.csr_array(sp.vstack([rows, sp.csr_array((1, rows.shape[1]))], format="csr")[texts.codes])

@@ -1,0 +1,113 @@
+"""Tables in JSON: a list of records, or the feature numbers of each node, `{"0": [3, 17], …}`, as in MUSAE."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from mtgcn.errors import InputError, reason, shown
+from mtgcn.io.archives import content_of, suffix_of
+from mtgcn.io.ids import WHOLE_NUMBER
+from mtgcn.io.options import TableOptions
+from mtgcn.io.table import CELLS_AT_ONCE, MAX_COLUMNS, ArrowTable, Batch, MemoryTable, number_values, text_values
+
+FEATURE = re.compile("feature ([0-9]{1,5})")  # the name of a column
+SHAPES = 'give a list of records, [{"id": 0, "age": 36}, …], or feature numbers by node, {"0": [3, 17], …}'
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, in which no object has a key twice."""
+    content = content_of(path)
+    try:
+        if suffix_of(path) != ".json":  # a record in each line
+            return [json.loads(line, object_pairs_hook=_unique) for line in content.splitlines() if line.strip()]
+        return json.loads(content, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as problem:
+        if isinstance(problem, InputError):
+            raise InputError(f"{path}: {problem}") from None
+        raise InputError(f"{path} is not JSON ({reason(problem)}); was it cut off? write it again") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise InputError(f"{shown(next(key for key in keys if keys.count(key) > 1))} is given twice; keep one")
+    return found
+
+
+def json_table(path: Path, options: TableOptions) -> ArrowTable:
+    """The table in a JSON file."""
+    content = read_json(path)
+    try:
+        return _table_of(path, content, () if options.preprocessing is None else options.preprocessing.needed)
+    except UnicodeEncodeError:
+        raise InputError(f"{path} holds an unpaired surrogate; write its texts again as UTF-8") from None
+
+
+def _table_of(path: Path, content: Any, needed: Sequence[str]) -> ArrowTable:
+    if isinstance(content, dict) and len(content) == 1:  # {"data": [{…}, …]}
+        [inner] = content.values()
+        content = inner if isinstance(inner, list) and inner and isinstance(inner[0], dict) else content
+    if isinstance(content, list) and content and all(isinstance(record, dict) for record in content):
+        names = list(dict.fromkeys(name for record in content for name in record))
+        return MemoryTable(path, "JSON records", names, [_column([row.get(name) for row in content]) for name in names])
+    if isinstance(content, dict) and "nodes" in content:
+        raise InputError(f"{path} holds nodes and edges; give it as --graph")
+    if isinstance(content, dict) and content and all(isinstance(numbers, list) for numbers in content.values()):
+        return FeatureTable(path, content, needed)
+    raise InputError(f"{path} holds {shown(content)}; {SHAPES}")
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    try:
+        return pa.array(cells)
+    except (pa.ArrowException, OverflowError):  # numbers and text in one column
+        return pa.array([cell if cell is None else str(cell) for cell in cells])
+
+
+class FeatureTable(ArrowTable):
+    """The features that each node has, by number; a column for each is 1 or 0. The `needed` columns are added."""
+
+    form = "JSON lists of feature numbers"
+
+    def __init__(self, path: Path, lists: Mapping[str, list[Any]], needed: Sequence[str]) -> None:
+        self.path = path
+        for node, numbers in lists.items():
+            for number in numbers:
+                if type(number) is not int or not 0 <= number < MAX_COLUMNS - 1:
+                    raise InputError(
+                        f"{path}: node {shown(node)} has the feature number {shown(number)}; give whole numbers from 0 "
+                        f"to {MAX_COLUMNS - 2}, or values as records, [{{'id': 0, 'age': 36}}, …]"
+                    )
+        ids = text_values(list(lists))
+        self._ids = ids.cast(pa.int64()) if pc.all(pc.match_substring_regex(ids, WHOLE_NUMBER)).as_py() else ids
+        column = np.concatenate([np.array(numbers, dtype=np.int64) for numbers in lists.values()])
+        named = [int(number[1]) for number in map(FEATURE.fullmatch, needed) if number]
+        width = max([int(column.max(initial=-1)), *named]) + 1
+        starts = np.cumsum([0, *map(len, lists.values())])
+        self._matrix = sp.csr_array((np.ones(len(column)), column, starts), shape=(len(lists), width))
+        self._matrix.sum_duplicates()
+        self._matrix.data[:] = 1  # some are listed twice
+        self.take_schema(["id", *(f"feature {number}" for number in range(width))], [ids.type, *[pa.float64()] * width])
+
+    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        for start in range(0, len(self._ids), self._rows_at_once):
+            rows = slice(start, start + self._rows_at_once)
+            values = {column: self._matrix[rows, [column - 1]].toarray().ravel() for column in columns if column}
+            yield {column: number_values(values[column]) if column else self._ids[rows] for column in columns}
+
+    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+        self._rows_at_once = max(1, CELLS_AT_ONCE // max(1, len(numbers)))
+        places = np.array(numbers, dtype=np.int64) - 1
+        for batch in super().batches(texts or [0], []):  # numbers at once: there are thousands of columns
+            values = self._matrix[batch.places[0] - 1 : batch.places[-1]][:, places].toarray()
+            yield Batch(batch.texts[: len(texts)], values, batch.places)

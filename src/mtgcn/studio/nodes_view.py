@@ -1,0 +1,217 @@
+"""The view of all nodes: search, filter and sort them, and label many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+
+from mtgcn.studio.elements import Tag, View, button, tag
+from mtgcn.studio.nodes import CERTAINTIES, Query
+from mtgcn.studio.state import Window, plural
+
+LISTS = {
+    "": "all nodes",
+    "mine": "my labels",
+    "skipped": "skipped",
+    "doubted": "my labels the model doubts",
+    "changed": "changed by the last fit",
+    "chosen": "chosen on the map",
+}
+# Scripts. The grid fetches the rows that it shows; the server filters and sorts.
+GET_ROWS = """(grid) => {
+    const [sorted] = grid.sortModel, sort = { sort: sorted?.colId ?? "", descending: sorted?.sort === "desc" };
+    fetch("/nodes?" + new URLSearchParams({ ...QUERY, ...sort, start: grid.startRow, end: grid.endRow }))
+        .then((answer) => answer.json())
+        .then(({ rows, total }) => {
+            grid.successCallback(rows, total);
+            document.getElementById("found").textContent = `${total.toLocaleString("en")} of ALL`;
+            const all = document.getElementById("label-found");
+            if (all) all.textContent = `all ${total.toLocaleString("en")} found`;
+        })
+        .catch(() => grid.failCallback());
+}"""
+SHOW_TITLE = """({ data, value }) => {
+    const cell = document.createElement("span");
+    if (data?.picture)
+        cell.append(Object.assign(new Image(), { src: data.picture, alt: "", className: "small-picture" }));
+    cell.append(value ?? "");
+    return cell;
+}"""
+SHOW_CLASS = """({ data, value }) => {
+    const cell = document.createElement("span"), mark = document.createElement("span");
+    mark.className = "swatch";
+    mark.style = `--own: var(--k${data?.number}); clip-path: var(--s${data?.number}, none)`;
+    if (data?.number >= 0) cell.append(mark);
+    cell.append(value ?? "");
+    return cell;
+}"""
+ENTER_IS_A_CLICK = """({ event, column }) => {
+    if (event.key === "Enter" && column.getColId() === "title") event.target.click();
+}"""
+PERCENT = "({ value }) => value == null ? '' : `${Math.round(100 * value)} %`"
+
+
+class NodesView(View):
+    """Drawn only while it is shown."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self._query = Query()
+        self._grid: ui.aggrid | None = None
+        self._selects: dict[str, Tag] = {}
+        with tag("div", classes="page wide", id="nodes") as self.pane:
+            with tag("div", classes="title-row"):
+                tag("h2", "Nodes")
+                tag("span", "", "soft number", role="status", id="found")
+            with tag("div", classes="row", role="search"):
+                text = tag("input", type="search", placeholder="search all columns", aria_label="Search all columns")
+                text.on("input", self._search, throttle=0.3, js_handler="(event) => emit(event.target.value)")
+                self._filters = tag("div", classes="row")
+            self._bulk = tag("div", classes="row", id="bulk")
+            self._holder = tag("div", classes="grid-holder")
+
+    def update(self) -> None:
+        if "hidden" in self.pane.classes or self.studio.nodes is None:
+            return
+        studio, nodes = self.studio, self.studio.nodes
+        self.redraw(self._filters, self._draw_filters, studio.snapshot.classes, self.window.listed)
+        self.redraw(self._bulk, self._draw_bulk, studio.snapshot.classes)
+        self.redraw(self._holder, self._draw_grid, studio.snapshot.load, studio.snapshot.classes)
+        filters = self._query, self.window.listed
+        if self.changed("rows", nodes, studio.snapshot, *filters):
+            self._refresh(self.changed("filters", *filters))
+
+    def _draw_filters(self) -> None:
+        classes = {"": "every class"} | {name: name for name in self.studio.snapshot.classes}
+        certainties = {"": "any certainty"} | {name: name for name in CERTAINTIES}
+        self._select("Which nodes", LISTS, self.window.listed, self._list)
+        self._select("Class", classes, self._query.class_name, partial(self._filter, "class_name"))
+        self._select("Certainty", certainties, self._query.certainty, partial(self._filter, "certainty"))
+
+    def _select(self, title: str, options: dict[str, str], chosen: str, choose: Any) -> Tag:
+        with tag("select", aria_label=title) as made:
+            for value, text in options.items():
+                tag("option", text, value=value, selected=True if value == chosen else None)
+        made.on("change", lambda event: choose(str(event.args)), js_handler="(event) => emit(event.target.value)")
+        return made
+
+    def _draw_bulk(self) -> None:
+        classes = self.studio.snapshot.classes
+        self._class = classes[0] if classes else ""
+        if classes:
+            tag("span", "Label as", "soft small")
+            self._select("Class for the selected nodes", {name: name for name in classes}, "", self._choose_class)
+            button("the selected", partial(self._label, False, False), "main", data_keep="selected")
+            button("all found", partial(self._label, True, False), id="label-found", data_keep="found")
+            button("Remove labels of the selected", partial(self._label, False, True), data_keep="remove")
+        button("Undo", partial(self.window.act, self.window.undo), data_keep="undo")
+
+    def _draw_grid(self) -> None:
+        nodes, classes = self.studio.nodes, self.studio.snapshot.classes
+        assert nodes is not None
+        columns: list[dict[str, Any]] = [
+            {"field": "title", "headerName": "node", ":cellRenderer": SHOW_TITLE, "cellClass": "grid-link"},
+            {"field": "class", "headerName": "class", ":cellRenderer": SHOW_CLASS, "width": 150},
+            {"field": "certainty", "headerName": "certainty", ":valueFormatter": PERCENT, "width": 115},
+            {
+                "field": "mine",
+                "headerName": "my label",
+                "editable": True,
+                "singleClickEdit": True,
+                "cellEditor": "agSelectCellEditor",
+                "cellEditorParams": {"values": ["", *classes]},
+                "cellClass": "grid-edit",
+                "width": 140,
+            },
+            {"field": "why", "headerName": "why in doubt", "sortable": False, "width": 420, "hide": True},
+        ]
+        if nodes.loaded.graph.node_names is not None:
+            columns.append({"field": "id", "headerName": "id", "width": 110})
+        columns += [{"field": f"own {name}", "headerName": name, "width": 170} for name in nodes.columns]
+        self._grid = ui.aggrid(
+            {
+                "columnDefs": columns,
+                "defaultColDef": {"sortable": True, "resizable": True},
+                "rowModelType": "infinite",
+                "cacheBlockSize": 100,
+                "suppressFieldDotNotation": True,
+                "rowSelection": {"mode": "multiRow", "headerCheckbox": False, "enableClickSelection": False},
+                "selectionColumnDef": {"width": 44, "pinned": "left"},
+                ":onCellKeyDown": ENTER_IS_A_CLICK,
+                ":getRowId": "({ data }) => data.id",
+                "overlayNoRowsTemplate": "No node matches.",
+            },
+            auto_size_columns=False,
+        ).classes("grid")
+        self._grid.on("cellClicked", self._click)
+        self._grid.on("cellValueChanged", self._edit)
+        self.changed("filters")  # fetches the rows
+
+    def _refresh(self, other_rows: bool) -> None:
+        """Fetch the rows again; after a change of the filters from the first one."""
+        nodes, grid = self.studio.nodes, self._grid
+        assert nodes is not None
+        assert grid is not None
+        doubted = self.window.listed == "doubted"
+        if other_rows:
+            query = {name: value for name, value in asdict(self._query).items() if name not in ("sort", "descending")}
+            script = GET_ROWS.replace("QUERY", json.dumps(query | {"which": self.window.listed}))
+            script = script.replace("ALL", f"{len(nodes.loaded.ids):,}")
+            grid.run_grid_method("setColumnsVisible", ["why"], doubted)
+            grid.run_grid_method("setGridOption", "datasource", {":getRows": script})
+        else:
+            grid.run_grid_method("refreshInfiniteCache")
+
+    # Events
+
+    def _search(self, event: Any) -> None:
+        self._filter("text", str(event.args))
+
+    def _filter(self, name: str, value: str) -> None:
+        self._query = replace(self._query, **{name: value})  # type: ignore[arg-type]
+        self.window.draw()
+
+    async def _list(self, which: str) -> None:
+        async def action() -> None:
+            if which == "doubted" and self.studio.nodes is not None:
+                nodes = self.studio.nodes
+                self.window.notify("Predicting each label from the others.", False)
+                await asyncio.to_thread(lambda: nodes.doubted)
+            self.window.listed = which
+
+        await self.window.act(action)
+
+    def _choose_class(self, name: str) -> None:
+        self._class = name
+
+    async def _click(self, event: Any) -> None:
+        if event.args.get("colId") == "title":
+            await self.show_node(event.args["data"]["id"])
+            self.window.go("Label")
+
+    async def _edit(self, event: Any) -> None:
+        node, name = event.args["data"]["id"], event.args.get("newValue")
+        await self.window.act(partial(self.window.change, self.studio.project.label, node, name or None))
+
+    async def _label(self, all_found: bool, remove: bool) -> None:
+        assert self._grid is not None
+        grid, nodes = self._grid, self.studio.nodes
+        assert nodes is not None
+        if all_found:
+            places = await asyncio.to_thread(nodes.find, self._query, self.studio.listed(self.window.listed))
+            chosen = [nodes.loaded.ids[place] for place in places.tolist()]
+        else:
+            chosen = [row["id"] for row in await grid.get_selected_rows()]
+        if not chosen:
+            self.window.notify("No node is selected; tick some in the first column.", False)
+            return
+        name = None if remove else self._class
+        await self.window.act(partial(self.window.change, self.studio.project.label, chosen, name))
+        grid.run_grid_method("deselectAll")
+        what = "Removed the labels of" if remove else f"Labelled as {name}:"
+        self.window.notify(f"{what} {plural(len(chosen), 'node')}. Undo reverts it.", False)

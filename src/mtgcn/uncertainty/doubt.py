@@ -1,0 +1,115 @@
+"""Given labels that are probably wrong, ranked by their probability when they are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import torch
+
+from mtgcn.errors import InputError
+from mtgcn.labels import UNLABELED
+from mtgcn.methods import task_of
+from mtgcn.shapes import Float, Int
+from mtgcn.splits import Split
+from mtgcn.uncertainty.held_out import fits_without, folds
+from mtgcn.uncertainty.peer_weights import FittedModel
+
+
+@dataclass(frozen=True)
+class DoubtfulLabel:
+    """A given label, and what a model predicts that was fitted without it."""
+
+    node: str | int  # id
+    index: int  # in the graph
+    label: str  # the given class
+    probability: float  # of the given class
+    predicted: str  # most probable class; may be the given one
+    predicted_probability: float
+    reason: str
+    name: str = ""  # title of the row
+
+
+class DoubtfulLabels(list[DoubtfulLabel]):
+    """A list of doubtful labels, shown as a table in notebooks."""
+
+    header = ("node", "label", "probability", "predicted", "why")
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of the table."""
+        titles = (f"{one.name} ({one.node})" if one.name else str(one.node) for one in self)
+        return [
+            [title, one.label, f"{100 * one.probability:.1f} %", one.predicted, one.reason]
+            for title, one in zip(titles, self, strict=True)
+        ]
+
+    def _repr_html_(self) -> str:
+        lines = [("th", self.header), *(("td", row) for row in self.rows)]
+        cells = (f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>" for tag, row in lines)
+        return f"<table>{''.join(cells)}</table>"
+
+
+def doubtful_labels(
+    model: FittedModel, count: int | None = None, *, seed: int = 0, device: torch.device | str = "cpu"
+) -> DoubtfulLabels:
+    """The `count` most doubtful of the given labels, or all that can be held out; the most doubtful first.
+
+    Labels are ranked by the probability of the given class when they are held out. The only label of a class is left
+    out.
+    """
+    if count is not None and count < 1:
+        raise InputError(f"count is {count}; give at least 1")
+    graph = model.graph_
+    nodes, probabilities = probabilities_without_label(model, seed=seed, device=device)
+    order = np.argsort(probabilities[np.arange(len(nodes)), graph.labels[nodes]], kind="stable")[:count]
+    return DoubtfulLabels(_doubtful(model, int(nodes[one]), probabilities[one]) for one in order)
+
+
+def probabilities_without_label(
+    model: FittedModel, *, seed: int = 0, device: torch.device | str = "cpu"
+) -> tuple[Int[np.ndarray, "labels"], Float[np.ndarray, "labels classes"]]:
+    """The labelled nodes, and the class probabilities of each by a fit without its label: ten folds in one stack."""
+    graph, method = model.graph_, model.method_
+    held_out = folds(graph, seed)
+    if model.parameters_ is not None:  # embeddings of the fit are used again
+        whole = Split(graph.known, graph.known[:0], graph.known[:0])
+        method.remember(model.parameters_, task_of(method, graph, [whole], seed, device))
+    fits = fits_without(graph, method, held_out, seed, device).probabilities
+    found = np.concatenate([fit[nodes] for fit, nodes in zip(fits, held_out, strict=True)])
+    nodes = np.concatenate(held_out)
+    order = np.argsort(nodes)
+    return nodes[order], found[order]
+
+
+def _doubtful(model: FittedModel, node: int, probabilities: Float[np.ndarray, "classes"]) -> DoubtfulLabel:
+    graph, names = model.graph_, model.graph_.class_names
+    given, predicted = int(graph.labels[node]), int(probabilities.argmax())
+    return DoubtfulLabel(
+        node=np.asarray(graph.node_ids[node]).item(),
+        index=node,
+        label=names[given],
+        probability=float(probabilities[given]),
+        predicted=names[predicted],
+        predicted_probability=float(probabilities[predicted]),
+        reason=_reason(model, node, predicted, names, float(probabilities[predicted])),
+        name="" if graph.node_names is None else graph.node_names[node],
+    )
+
+
+def _reason(model: FittedModel, node: int, predicted: int, names: Sequence[str], probability: float) -> str:
+    """One sentence: the prediction without the label, and the classes of the neighbours, given or predicted."""
+    graph, given = model.graph_, int(model.graph_.labels[node])
+    row = graph.adjacency.indices[slice(*graph.adjacency.indptr[node : node + 2])]
+    near = row[row != node]
+    classes = np.where(
+        graph.labels[near] == UNLABELED, model.label_distributions_[near].argmax(axis=1), graph.labels[near]
+    )
+    verb = "is also" if predicted == given else "is"
+    text = f"Without its label it {verb} predicted as {names[predicted]!r} ({100 * probability:.0f} %)"
+    if not len(near):
+        return f"{text}; it has no neighbours."
+    others = int((classes != given).sum())
+    return f"{text}; {others} of its {len(near)} neighbours {'is' if others == 1 else 'are'} not {names[given]!r}."
