@@ -55,11 +55,8 @@ bench: setup
 	$(BIN)/python benchmarks/speed.py --single --json $(MEASURED)/single.json
 	$(BIN)/python benchmarks/speed.py --memory --json $(MEASURED)/memory.json
 	$(BIN)/python benchmarks/cells.py --json $(MEASURED)/cells.json
-	$(BIN)/python benchmarks/mt_plus.py --json $(MEASURED)/mt-plus.json
-	$(BIN)/python benchmarks/attribution.py --json $(MEASURED)/attribution.json
 	$(BIN)/python benchmarks/growth.py --json $(MEASURED)/growth.json
 	$(BIN)/python benchmarks/growth.py --method mt-plus --json $(MEASURED)/growth-mt-plus.json
-	$(BIN)/python benchmarks/label_propagation.py --json $(MEASURED)/label-propagation.json
 	$(BIN)/python benchmarks/first_fit.py --json $(MEASURED)/first-fit.json
 	$(BIN)/python benchmarks/peers.py --json $(MEASURED)/peers.json
 	$(BIN)/python benchmarks/page.py --json $(MEASURED)/page.json

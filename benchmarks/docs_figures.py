@@ -204,13 +204,14 @@ def suite_margins(source: str, name: str) -> Iterator[tuple[Line, Line, SampleSu
 
 
 def suite_table(source: str, name: str) -> Rows:
-    rows = [["", "best other row", SUITES[name].reference, "difference, 95 %"]]
-    for mine, best, gain in suite_margins(source, name):
+    """Accuracy of the reference and its margin over the best other line, a row for each dataset."""
+    rows: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for mine, _, gain in suite_margins(source, name):
         drawn = f"{mine.labels_per_class} over all" if mine.split == OVER_ALL else str(mine.labels_per_class)
-        best_other = f"`{best.title}` {percent(best.accuracy.mean)}"
         change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
-        rows.append([f"{mine.dataset} {drawn}", best_other, percent(mine.accuracy.mean), change])
-    return rows
+        rows[mine.dataset][drawn] = f"{percent(mine.accuracy.mean)}, {change}"
+    headings = list(next(iter(rows.values())))
+    return [["labels per class", *headings], *([graph, *map(row.get, headings)] for graph, row in rows.items())]
 
 
 def ablation_table(source: str) -> Rows:
@@ -256,16 +257,6 @@ def checked_cells(source: str, network: str) -> list[dict[str, Any]]:
     """What `m3s_check.py` found with one network and start, as "network,start"."""
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))
     return [one for one in found if f"{one['network']},{one['start']}" == network]
-
-
-def rejected_table(source: str, network: str) -> Rows:
-    rows = [["", "rejected", "candidates right", "rejected right", "of all unlabelled"]]
-    for cell in checked_cells(source, network):
-        total = {name: sum(stage[name] for stage in cell["stages"]) for name in cell["stages"][0]}
-        pairs = (("rejected", "candidates"), ("right", "candidates"), ("rejected_right", "rejected"))
-        shares = [_share(total[part], total[whole]) for part, whole in (*pairs, ("disagreeing", "unlabelled"))]
-        rows.append([f"{TITLES[cell['dataset']]} {cell['labels_per_class']}", *shares])
-    return rows
 
 
 RERUN = {  # of M3S, as github.com/Junseok0207/M3S_Pytorch prints it
@@ -318,10 +309,6 @@ def queue_table(source: str) -> Rows:
     return rows
 
 
-def _share(part: int, whole: int) -> str:
-    return percent(part / whole) if whole else "–"
-
-
 def ranks_on_tables(source: str) -> Rows:
     """Mean rank, and accuracy by labels per class."""
     found = rank_rows(json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"])
@@ -341,7 +328,6 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "ablation": ablation_table,
     "ingredients": ingredients_table,
     "comparison": comparison_table,
-    "m3s-rejected": rejected_table,
     "studio-queue": queue_table,
     "calibration": calibration_table,
     "suggestions": suggestions_table,

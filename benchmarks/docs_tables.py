@@ -17,9 +17,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from docs_figures import (
@@ -38,7 +37,6 @@ from docs_figures import (
     paper_cells,
     printed,
     suite_margins,
-    title,
 )
 from mt_plus_ablation import graphs_left_out
 from tables import by_cell, rank_rows
@@ -161,6 +159,30 @@ def m3s_rerun(source: str) -> Iterator[tuple[str, str]]:
         )
 
 
+def m3s_check(source: str) -> Iterator[tuple[str, str]]:
+    """What the check of M3S rejects, in per cent."""
+    cells = {(cell["dataset"], cell["labels_per_class"]): cell for cell in checked_cells(source, "one-layer,farthest")}
+
+    def shares(part: str, whole: str) -> list[float]:
+        """Of the cells, over all stages."""
+        totals = [[sum(stage[name] for stage in cell["stages"]) for name in (part, whole)] for cell in cells.values()]
+        return [one / of for one, of in totals if of]
+
+    for shown, part, whole in (
+        ("rejects {} to {} % of the candidates", "rejected", "candidates"),
+        ("{} to {} % of the candidates are correct", "right", "candidates"),
+        ("would reject {} to {} %", "disagreeing", "unlabelled"),
+    ):
+        found = shares(part, whole)
+        yield "docs/research-notes.md", shown.format(percent(min(found)), percent(max(found)))
+    *first, last_one = [f"{100 * stage['right'] / stage['candidates']:.0f}" for stage in cells["pubmed", 20]["stages"]]
+    yield "docs/research-notes.md", f"candidates there {', '.join(first)} and {last_one} % are right"
+    for network in ("one-layer,k-means++", "two-layers,farthest"):
+        stages = (stage for cell in checked_cells(source, network) for stage in cell["stages"])
+        most = max(stage["rejected"] / stage["candidates"] for stage in stages if stage["candidates"])
+        yield "docs/research-notes.md", f"at most {percent(most)} %"
+
+
 def arena_sentences(folder: str) -> Iterator[tuple[str, str]]:
     """Ranks and margins in a folder of rows of the arena."""
     found = stored_arena(DOCS / folder, read_units(DOCS / folder))
@@ -222,17 +244,7 @@ def sentences() -> Iterator[tuple[str, str]]:
             "docs/research-notes.md",
             f"{choices} points on Cora" if dataset == "cora" else f"{choices} on PubMed at the same",
         )
-    [hardest] = [
-        cell
-        for cell in checked_cells("reproduction/m3s-check.json", "one-layer,farthest")
-        if (cell["dataset"], cell["labels_per_class"]) == ("pubmed", 20)
-    ]
-    *first, last_one = [f"{100 * stage['right'] / stage['candidates']:.0f}" for stage in hardest["stages"]]
-    yield "docs/research-notes.md", f"candidates there {', '.join(first)} and {last_one} % are right"
-    for network in ("one-layer,k-means++", "two-layers,farthest"):
-        stages = (stage for cell in checked_cells("reproduction/m3s-check.json", network) for stage in cell["stages"])
-        most = max(stage["rejected"] / stage["candidates"] for stage in stages if stage["candidates"])
-        yield "docs/research-notes.md", f"at most {percent(most)} %"
+    yield from m3s_check("reproduction/m3s-check.json")
     ablation = json.loads((DOCS / "reproduction/mt-plus-ablation.json").read_text(encoding="utf-8"))
     losses = (
         (float(one["mt-plus"]) - float(one["on it"]), one["left out"])
