@@ -9,7 +9,7 @@ from torch.nn import functional
 from mtgcn.graph import Graph
 from mtgcn.linalg.node_keys import node_keys
 from mtgcn.methods.mt_plus import cross_validation as module
-from mtgcn.methods.mt_plus.cross_validation import Peer, average, held_out_accuracy, num_folds, skill
+from mtgcn.methods.mt_plus.cross_validation import Peer, held_out_accuracy, num_folds, skill
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import MISSING, Nodes, Task, observe
@@ -151,16 +151,6 @@ def test_class_weights_are_kept(graph):
         [1 / 4, 1 / 4, 1 / 4, 1 / 4, 0],
     ]
     np.testing.assert_allclose(label_weights(task, folds)[0], expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("per_class", [1, 2, 7, [9, 1, 2]])
-def test_label_weights_sum_to_one(graph, per_class):
-    task = drawn_task(graph, per_class)
-    folds = folds_of(task)
-    weights = label_weights(task, folds)
-    np.testing.assert_allclose(weights.sum(2), 1, rtol=1e-6)
-    assert not weights[:, :-1][folds].any()
-    np.testing.assert_allclose(weights[:, -1], 1 / task.labelled.index.shape[1])
 
 
 def test_stacked_fits_equal_single_fits(graph, monkeypatch):
@@ -433,15 +423,3 @@ def test_informative_peer_outweighs_noise(graph):
     assert weights.shape == (3, 2)
     np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-6)
     assert (weights[:, 1] > 0.8).all()
-    for run, one in enumerate(task.chunks(1)):
-        mine = folds[run : run + 1]
-        alone = weights_of(module.cross_validate(rows, one.labelled, CLASSES, mine, prior, DEFAULT), prior, one, mine)
-        torch.testing.assert_close(alone[0], weights[run], rtol=1e-2, atol=1e-3)
-
-
-def test_average_is_weighted_by_run():
-    one = torch.tensor([[[1.0, 0.0]], [[0.6, 0.4]]])
-    other = torch.tensor([[[0.0, 1.0]], [[0.2, 0.8]]])
-    found = average(torch.tensor([[0.25, 0.75], [0.5, 0.5]]), [one, other])
-    np.testing.assert_allclose(found, [[[0.25, 0.75]], [[0.4, 0.6]]])
-    assert one[0, 0, 0] == 1
