@@ -1,4 +1,4 @@
-"""Results on a GPU match those on the CPU, and repeat bit for bit."""
+"""Results on a GPU match those on the CPU, and repeat bit for bit: run `pytest benchmarks/gpu_checks.py`."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,6 @@ from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
 from mtgcn.training.loop import recording
-
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
