@@ -315,16 +315,6 @@ def test_one_label_per_class_leaves_the_priors(graph):
 # Temperatures
 
 
-def test_expected_temperature_gives_equal_logit_std(graph):
-    task = drawn_task(graph, 10)
-    folds = folds_of(task)
-    rows = {"informative": informative_rows(graph, noise=0.1), "noise": with_ones(noise_of(graph, columns=20))}
-    for one in peers_of(rows, task, temperature_labels=1e9).values():
-        square = one.held_out.log().var(-1, correction=0)
-        for run in range(2):
-            np.testing.assert_allclose(square[run][folds[run]].mean().sqrt(), DEFAULT.logit_std, rtol=1e-4)
-
-
 @pytest.mark.parametrize("noise", [0.1, 0.3, 1.0])
 @pytest.mark.parametrize("per_class", [2, 5, 20])
 def test_temperature_formula(graph, per_class, noise):
