@@ -41,7 +41,6 @@ PROGRAMS = {
     "studio_queue.py": "--datasets cora --runs 1",
     "stopping.py": "--datasets iris --labels 8 --runs 1",
     "suggestions.py": "--datasets cora --runs 1 --rounds 1",
-    "table_speed.py": "--rows 300",
     "tables.py": "--tables breast_cancer --labels 3 --draws 2",
     "threads.py": "--one",
     "trace.py": "predict",
