@@ -48,7 +48,7 @@ docs: setup
 
 # The CPU benchmarks of docs/benchmarks.md; half an hour on two idle cores, and peers.py, whose infomax may
 # be trained for a quarter of an hour on the largest graph, as long again or longer. Each program keeps its numbers,
-# its command and the machine in docs/measurements/, and the page names the file beside its table.
+# its command and the machine in docs/measurements/, and the page names the file before its table.
 MEASURED := docs/measurements
 bench: setup
 	$(BIN)/python benchmarks/speed.py --json $(MEASURED)/speed.json

@@ -1,4 +1,4 @@
-"""What stored rows say, as the documentation says it: rows of tables. `docs_tables.py` puts them where they belong."""
+"""Tables of the documentation, computed from stored rows; `docs_tables.py` puts them into the pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEWEST_LABELS = (("cora", 2), ("citeseer", 3), ("pubmed", 2))
 
 @cache
 def evidence(source: str) -> Evidence:
-    """What a folder of rows says."""
+    """The tables of a folder of rows."""
     return stored_evidence(read_units(DOCS / source))
 
 
@@ -173,7 +173,7 @@ def final_runs_table(source: str) -> Rows:
 
 
 def beside_table(source: str, other: str) -> Rows:
-    """mt-plus beside the rows of an earlier version on the same splits, in a file of the same folder."""
+    """mt-plus and an earlier version of it on the same splits."""
     rows = [["cell", "printed", f"mt-plus {other}", "mt-plus", "difference, 95 %"]]
     gaps = []
     for cell in paper_cells():

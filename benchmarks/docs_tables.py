@@ -1,14 +1,14 @@
-"""The tables of accuracies in the documentation, made from the rows that are stored beside it.
+"""The tables of accuracies in the documentation, made from stored rows.
 
-python benchmarks/docs_tables.py             # what differs from the stored rows; nothing is written
-python benchmarks/docs_tables.py --write     # puts the tables right, and the pages and summaries in docs/reproduction
+python benchmarks/docs_tables.py             # lists differences from the stored rows; writes nothing
+python benchmarks/docs_tables.py --write     # updates the tables, and the pages and summaries in docs/reproduction
 
-A table is made if a line before it says from what, the path being one below docs/:
+A comment before a table names its recipe in `docs_figures.py` and the rows, by a path below docs/:
 
     <!-- table: honest reproduction/final -->
 
-So figures of another final seed need a folder of rows and such a line. Sentences with figures are in `sentences`; they
-are only compared. `tests/test_figures.py` fails where the documentation and the rows differ.
+Sentences with figures are in `sentences`; they are compared, not written. `tests/test_figures.py` fails where the
+documentation and the rows differ.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def above_print(*sources: str) -> str:
 
 
 def margins(source: str, suite: str) -> Iterator[tuple[str, str]]:
-    """What the pages say of mt-plus beside the best other row of each cell."""
+    """Margins of mt-plus over the best other row of each cell."""
     gains = [gain for _, _, gain in suite_margins(source, suite)]
     points = [100 * gain.mean for gain in gains]
     above = [gain for gain in gains if gain.mean > 0]
@@ -87,7 +87,7 @@ def margins(source: str, suite: str) -> Iterator[tuple[str, str]]:
 
 
 def exchange(source: str) -> Iterator[tuple[str, str]]:
-    """What the pages say of peers that teach each other instead of themselves."""
+    """The worth of peers that teach each other instead of themselves."""
     [row] = [row for row in ingredients_table(source) if row[0] == "each peer taught by itself"]
     worth = f"worth {-float(row[-1]):.1f} points on average"
     yield "README.md", f"Exchange between peers is {worth} by our own ablation"
@@ -95,7 +95,7 @@ def exchange(source: str) -> Iterator[tuple[str, str]]:
 
 
 def on_tables(source: str) -> Iterator[tuple[str, str]]:
-    """mt-plus beside the best other classifier of each cell, which is known only afterwards, and calibration errors."""
+    """mt-plus against the best other classifier of each cell, selected by test accuracy, and calibration errors."""
     rows = json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"]
     margins = {
         (f"{table} {labels}"): margin_over_best(
@@ -141,7 +141,7 @@ def row_order(source: str) -> Iterator[tuple[str, str]]:
 
 
 def m3s_rerun(source: str) -> Iterator[tuple[str, str]]:
-    """The public rerun of M3S beside ours, and beside its network rebuilt."""
+    """The public rerun of M3S, our `m3s`, and the network of the rerun rebuilt."""
     ours, theirs = (
         {(one["dataset"], one["labels_per_class"]): one for one in checked_cells(source, network)}
         for network in ("one-layer,farthest", "two-layers,farthest")
@@ -279,7 +279,7 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 def summaries() -> dict[Path, str]:
-    """The Markdown tables that lie beside rows."""
+    """The Markdown summaries in the folders of rows."""
     folder = "reproduction"
     kinds = {"summary.md": "ours", "summary-paper.md": "optimistic", "summary-ablation.md": "ablation"}
     return {DOCS / folder / name: markdown(getattr(evidence(folder), kind)) for name, kind in kinds.items()}
@@ -289,7 +289,7 @@ def summaries() -> dict[Path, str]:
 
 
 def differences() -> Iterator[str]:
-    """What the documentation says otherwise than the rows."""
+    """Differences between the documentation and the rows."""
     for page in PAGES:
         for mark in MARK.finditer(page.read_text(encoding="utf-8")):
             expected = made(*mark.group("recipe", "source", "rest"))
@@ -299,14 +299,14 @@ def differences() -> Iterator[str]:
                 yield f"{page.name}, {mark['recipe']} {mark['source']}: should be {changed[0]}"
     for path, text in summaries().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            yield f"{path.relative_to(DOCS.parent)} is not what its rows say; run this program with --write"
+            yield f"{path.relative_to(DOCS.parent)} does not match its rows; run this program with --write"
     for name, words in sentences():
         if words not in " ".join((DOCS.parent / name).read_text(encoding="utf-8").split()):
             yield f"{name} does not say: {words}"
 
 
 def rewrite() -> None:
-    """Put the tables right, and the pages and summaries beside the rows."""
+    """Update the tables, and the pages and summaries in the folders of rows."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         changed = MARK.sub(
@@ -336,11 +336,11 @@ def write_beside_rows() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the tables right")
+    parser.add_argument("--write", action="store_true", help="update the tables")
     if parser.parse_args().write:
         rewrite()
     found = list(differences())
-    print("\n".join(found) or "the documentation says what the rows say")
+    print("\n".join(found) or "the documentation matches the rows")
     return bool(found)
 
 

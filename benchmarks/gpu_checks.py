@@ -156,8 +156,8 @@ def test_mt_plus_matches_the_cpu_and_repeats(nodes: int, tmp_path, monkeypatch):
     found = []
     for number, device in enumerate((CPU, CUDA, CUDA)):
         monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / str(number)))  # each trains its own encoders
-        anew = Graph(graph.adjacency, graph.features, graph.labels, class_names=graph.class_names)
-        found.append(create("mt-plus").fit(observe(anew, splits, 0, device=device)))
+        fresh = Graph(graph.adjacency, graph.features, graph.labels, class_names=graph.class_names)
+        found.append(create("mt-plus").fit(observe(fresh, splits, 0, device=device)))
     on_cpu, first, second = (one.probabilities for one in found)
     assert np.array_equal(first, second)
     assert (first.argmax(-1) == on_cpu.argmax(-1)).mean() > 0.98

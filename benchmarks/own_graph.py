@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 import synthetic
 
-CLASSES, FEATURES, LABELS_PER_CLASS = 5, 20, 20  # a feature of its own for every class
+CLASSES, FEATURES, LABELS_PER_CLASS = 5, 20, 20  # of the graph; of every class
 CITIES = ("Ulm", "Hof", "Kiel", "Bonn", "Trier", "Jena", "Gera")
 
 

@@ -1,6 +1,6 @@
-"""What a good user would write with other programs: each takes a graph and a split and answers with probabilities.
+"""Classifiers of other libraries: each takes a graph and a split and returns probabilities.
 
-What a program learns without labels is kept for the splits that follow, as ours keeps its embeddings.
+What is learned without labels is reused for later splits, as mt-plus reuses its embeddings.
 """
 
 from __future__ import annotations

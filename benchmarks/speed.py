@@ -1,9 +1,9 @@
-"""How long a cell of the paper's tables takes: our engine beside the two peers, on the same splits.
+"""How long a cell of the paper's tables takes: mtgcn and two other implementations on the same splits.
 
     python benchmarks/speed.py                                    # cora, citeseer, pubmed at the lowest rate
     python benchmarks/speed.py --dataset cora --peer-runs 4 --json speed.json
     python benchmarks/speed.py --single                           # one fit, and the import
-    python benchmarks/speed.py --memory                           # peak memory of a cell, in a process of its own
+    python benchmarks/speed.py --memory                           # peak memory of a cell, in a new process
 
 A cell is many runs. Ours fits them together and is timed in full. A peer fits one after the other, so a few of
 its runs are timed, half of them before ours and half after (what else the machine does then hits both), and the
@@ -155,7 +155,7 @@ def compare(cell: Cell) -> list[dict[str, Any]]:
 
 
 def memory_of_cell(cell: Cell) -> list[dict[str, Any]]:
-    """Peak memory of fitting the cell with our engine, in a process of its own."""
+    """Peak memory of fitting the cell in a new process."""
     before, peak, on_device = measuring.in_fresh_process(_memory_while_fitting, cell)
     row = {
         "dataset": cell.dataset,

@@ -36,7 +36,7 @@ def test_own_csv(example):
 
 @pytest.mark.long
 def test_customers(example, tmp_path):
-    """Two commands and no preparation: semicolons, decimal commas, Latin-1, gaps, dates, notes, edges to nobody."""
+    """Two commands, no preparation: semicolons, decimal commas, Latin-1, gaps, dates, notes, edges to unknown ids."""
     lines = example("customers.py", tmp_path / "files")
     assert sum(line.startswith("$ mtgcn ") for line in lines) == 2
     right, customers = map(int, re.match(r"(\d+) of (\d+) customers are in their segment", lines[-1]).groups())

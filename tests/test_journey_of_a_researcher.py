@@ -1,5 +1,5 @@
-"""A researcher with a graph, a method and splits of her own: from files to the table in her paper, command by command,
-each a process of its own as she would start it."""
+"""A researcher with her own graph and method: from files to the table in her paper, command by command,
+each in a new process."""
 
 import csv
 import json
@@ -75,7 +75,7 @@ def write(path, heading, rows):
 
 @pytest.fixture(scope="module")
 def surroundings(tmp_path_factory):
-    """The package that is tested, wherever it is started; a cache of its own; one thread, so that sums are the same."""
+    """The package that is tested, wherever it is started; a new cache; one thread, so that sums are the same."""
     package = Path(mtgcn.__file__).parents[1]
     cache = tmp_path_factory.mktemp("cache")
     return os.environ | {"PYTHONPATH": str(package), "MTGCN_CACHE": str(cache), "OMP_NUM_THREADS": "1"}

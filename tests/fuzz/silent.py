@@ -193,7 +193,7 @@ KINDS = (
     *(_timestamps, _timestamps, _copies, _headers, _headers, _headers),
     *(_spellings, _spellings, _spellings, _links, _links, _links),
 )
-COPIES = ("filled where labels are", "that tells the labels", "of noise")
+COPIES = ("filled where labels are", "that copies the labels", "of noise")
 SPELLINGS = (["-1", "0", "1"], ["10", "9", "2"], ["1.0", "1", "x"], ["é", "e\u0301"], ["cat", "Cat"])
 SPELLINGS += (["a\u200bb", "ab"], ["nan", "a", "b"])
 NUMBERED = ["root", "n1", "n2", "n3", "n4"]

@@ -61,9 +61,9 @@ def with_ones(values):
 
 
 def informative_rows(graph, noise=0.0, columns=5):
-    """The class is a column of its own; the others say nothing."""
-    telling = np.eye(CLASSES)[graph.labels]
-    return with_ones(np.concatenate([telling, noise * noise_of(graph, columns)], axis=1))
+    """One column per class, and columns of noise."""
+    informative = np.eye(CLASSES)[graph.labels]
+    return with_ones(np.concatenate([informative, noise * noise_of(graph, columns)], axis=1))
 
 
 def noise_of(graph, columns=8, seed=0):
@@ -218,12 +218,12 @@ def test_tuning_sample(graph):
 def small_differences(graph):
     """Classes differ little, and nodes of the same class much in other columns: only a fit with a small penalty sees
     what matters."""
-    telling = 0.1 * np.eye(CLASSES)[graph.labels]
-    return with_ones(np.concatenate([telling, noise_of(graph, 3)], axis=1))
+    informative = 0.1 * np.eye(CLASSES)[graph.labels]
+    return with_ones(np.concatenate([informative, noise_of(graph, 3)], axis=1))
 
 
 def many_coincidences(graph):
-    """What tells is hidden in a great deal that does not: a fit with a small penalty learns it by heart."""
+    """Few informative columns among much noise: a fit with a small penalty overfits."""
     return informative_rows(graph, noise=0.3, columns=24)
 
 
@@ -352,7 +352,7 @@ def test_skill():
 
 
 def peer_that_gives(right, task, folds):
-    """What tells held-out labels with these probabilities, by label; other probabilities are shared."""
+    """A peer that gives held-out labels these probabilities; the other classes share the rest."""
     right = torch.tensor(right).float()
     of_right = functional.one_hot(task.labelled.classes, CLASSES).float()
     held_out = of_right * right[..., None] + (1 - of_right) * (1 - right[..., None]) / (CLASSES - 1)
