@@ -1,4 +1,4 @@
-"""mt-plus beside scikit-learn's classifiers on twenty public tables, with the same few labels.
+"""mt-plus and scikit-learn's classifiers on twenty public tables, with the same few labels.
 
     python benchmarks/tables.py                                           # the ten development tables
     python benchmarks/tables.py --final --json docs/measurements/tables.json     # the other ten
