@@ -1,0 +1,155 @@
+"""Classifiers of scikit-learn on the features, without edges, as a user of tables would take them.
+
+    P = f(X)  with the classifier f fitted to the rows of the labelled nodes: X_L, y_L,
+
+or, if it is semi-supervised, to all rows X. The features X of a table are its preprocessed columns. Rows are fitted in
+the order of their keys, so that the order of the nodes does not matter. Everything runs on the CPU.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from mtgcn.graph import UNLABELED
+from mtgcn.linalg.node_keys import node_keys
+from mtgcn.linalg.normalisation import check_features
+from mtgcn.methods.base import Method
+from mtgcn.settings import Gt, Lt, PositiveFloat, PositiveInt
+from mtgcn.shapes import Float
+from mtgcn.task import MISSING, Prediction, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScikitLearn(Method):
+    """The fit that all methods of this file share."""
+
+    for_tables: ClassVar[bool] = True
+    semi_supervised: ClassVar[bool] = False  # whether f sees the rows without a label
+
+    @abstractmethod
+    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+        """f before it is fitted, by the seed of a run."""
+
+    def probabilities(
+        self, fitted: Any, rows: Float[np.ndarray, "nodes features"]
+    ) -> Float[np.ndarray, "nodes classes"]:
+        """P of the classes that have labels."""
+        return np.asarray(fitted.predict_proba(rows))
+
+    def fit(self, task: Task) -> Prediction:
+        order = np.argsort(node_keys(task.graph).numpy())
+        place = np.argsort(order)
+        features: Any = check_features(task.graph)[order]
+        rows = np.asarray(features.toarray() if sp.issparse(features) else features, dtype=np.float64)
+        index, classes = task.labelled.index.cpu().numpy(), task.labelled.classes.cpu().numpy()
+        classifier = self.classifier(rows)
+        found = np.zeros((task.runs, len(rows), task.num_classes), dtype=np.float32)
+        for run, seed in enumerate(task.seeds):
+            present = index[run] != MISSING
+            labels = np.full(len(rows), UNLABELED)
+            labels[place[index[run, present]]] = classes[run, present]
+            some = np.arange(len(rows)) if self.semi_supervised else np.flatnonzero(labels != UNLABELED)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of iterations, and of rows that no label reaches
+                fitted = classifier(seed % 2**32).fit(rows[some], labels[some])
+            found[run][:, fitted.classes_] = self.probabilities(fitted, rows)[place]
+        return Prediction(found)
+
+    def shared_bytes(self, task: Task) -> int:
+        return 8 * 3 * task.num_nodes * (task.graph.num_features + task.num_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomForest(ScikitLearn):
+    """The random forest (Breiman, 2001): the mean of trees on bootstrap samples, f = (1 / T) Σ_t tree_t."""
+
+    trees: PositiveInt = 100  # T
+
+    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+        from sklearn.ensemble import RandomForestClassifier
+
+        return lambda seed: RandomForestClassifier(self.trees, random_state=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientBoosting(ScikitLearn):
+    """Gradient boosting of trees over histograms (Friedman, 2001; Ke et al., 2017): f = softmax(η Σ_t tree_t)."""
+
+    iterations: PositiveInt = 100  # trees per class
+    learning_rate: PositiveFloat = 0.1  # η
+    leaf: PositiveInt = 1  # rows of a leaf, at least; scikit-learn's default of 20 learns nothing from few labels
+
+    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        settings = {"learning_rate": self.learning_rate, "max_iter": self.iterations, "min_samples_leaf": self.leaf}
+        return lambda seed: HistGradientBoostingClassifier(**settings, random_state=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSpreading(ScikitLearn):
+    """Label spreading (Zhou et al., 2004): F = α S F + (1 - α) Y, S the normalised kernel exp(-γ |x_i - x_j|²).
+
+    Rows that no label reaches get equal probabilities."""
+
+    semi_supervised: ClassVar[bool] = True
+    gamma: PositiveFloat | None = None  # γ; none: 1 / columns
+    alpha: Annotated[float, Gt(0), Lt(1)] = 0.2  # α: how much a label may change
+    iterations: PositiveInt = 100
+    kernel_rows: PositiveInt = 5000  # more rows have nearest neighbours in place of the kernel, which is rows x rows
+    neighbours: PositiveInt = 30
+
+    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+        from sklearn.metrics.pairwise import rbf_kernel
+        from sklearn.neighbors import kneighbors_graph
+        from sklearn.semi_supervised import LabelSpreading as Spreading
+
+        if len(rows) <= self.kernel_rows:
+            kernel = rbf_kernel(rows, gamma=self.gamma)
+        else:
+            kernel = kneighbors_graph(rows, min(self.neighbours, len(rows) - 1), include_self=True)
+        return lambda seed: Spreading(lambda *rows: kernel, alpha=self.alpha, max_iter=self.iterations)
+
+    def probabilities(
+        self, fitted: Any, rows: Float[np.ndarray, "nodes features"]
+    ) -> Float[np.ndarray, "nodes classes"]:
+        known = fitted.label_distributions_
+        return np.where(known.sum(axis=1, keepdims=True) > 0, known, 1 / known.shape[1])
+
+    def shared_bytes(self, task: Task) -> int:
+        kernel = task.num_nodes if task.num_nodes <= self.kernel_rows else self.neighbours
+        return super().shared_bytes(task) + 8 * 4 * task.num_nodes * kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class SklearnLogistic(ScikitLearn):
+    """scikit-learn's logistic regression: f = softmax(x W + b), with a fixed ridge penalty |W|² / 2C."""
+
+    strength: PositiveFloat = 1.0  # C
+    iterations: PositiveInt = 2000
+
+    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+        from sklearn.linear_model import LogisticRegression
+
+        return lambda seed: LogisticRegression(C=self.strength, max_iter=self.iterations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrainedSklearnLogistic(SklearnLogistic):
+    """`sklearn-logistic`, self-trained (Yarowsky, 1995): rows with max f ≥ θ join the labelled ones, round by round."""
+
+    semi_supervised: ClassVar[bool] = True
+    threshold: Annotated[float, Gt(0), Lt(1)] = 0.75  # θ
+
+    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+        from sklearn.semi_supervised import SelfTrainingClassifier
+
+        base = super().classifier(rows)
+        return lambda seed: SelfTrainingClassifier(base(seed), threshold=self.threshold)
