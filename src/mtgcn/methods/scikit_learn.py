@@ -30,7 +30,7 @@ from mtgcn.task import MISSING, Prediction, Task
 class ScikitLearn(Method):
     """The fit that all methods of this file share."""
 
-    for_tables: ClassVar[bool] = True
+    arena_groups: ClassVar[tuple[str, ...]] = ("tables",)
     semi_supervised: ClassVar[bool] = False  # whether f sees the rows without a label
 
     @abstractmethod
