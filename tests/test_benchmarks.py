@@ -16,7 +16,7 @@ from mtgcn import datasets, methods
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 PROGRAMS = {
-    "arena_rows.py": "--graphs cora --labels 3 --methods lp,mt-plus --runs 2 --out OUT",
+    "arena_rows.py": "--graphs cora --labels 3 --methods lp,mt-plus,random-forest --runs 2 --out OUT",
     "attribution.py": "--dataset cora --epochs 2",
     "calibration.py": "--datasets breast_cancer,cora --labels 2,5 --runs 2",
     "cells.py": "",
@@ -46,7 +46,6 @@ PROGRAMS = {
     "stopping.py": "--datasets iris --labels 8 --runs 1",
     "suggestions.py": "--datasets cora --runs 1 --rounds 1",
     "table_speed.py": "--rows 300",
-    "tables.py": "--tables breast_cancer --labels 3 --draws 2",
     "threads.py": "--one",
     "trace.py": "predict",
     "useless_parts.py": "--labels 5 --runs 2",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.datasets import NAMES, Description, describe, load, public_split, where
+from mtgcn.datasets import FINAL_TABLES, NAMES, TABLES, Description, describe, load, public_split, where
 from mtgcn.datasets.catalogue import repeated_nodes
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
@@ -162,7 +162,7 @@ def test_where_does_not_fetch(cache):
 
 
 def test_names():
-    assert (*PLANETOID, "digits", *WORLD, *KINDS) == NAMES
+    assert (*PLANETOID, "digits", *WORLD, *KINDS, *TABLES, *FINAL_TABLES) == NAMES
 
 
 def joined(edges, labels):

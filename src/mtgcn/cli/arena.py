@@ -34,8 +34,8 @@ def arena(
     ray: Annotated[str | None, option("Instead of --workers, a Ray cluster.", "ADDRESS|local")] = None,
     device: Device = "auto",
 ) -> None:
-    """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes when
-    started again."""
+    """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes
+    when started again."""
     from mtgcn.experiments.arena import arena_units, missing_units, record_failure, stored_arena
     from mtgcn.experiments.protocol import checked_seed
     from mtgcn.experiments.reproduce import machines, sweep

