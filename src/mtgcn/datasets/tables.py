@@ -27,6 +27,7 @@ from typing import Literal
 
 from mtgcn.datasets.files import GitHub, PackageIndex
 from mtgcn.datasets.formats import Dataset, Files
+from mtgcn.errors import LOGGER
 from mtgcn.io.options import TableOptions
 from mtgcn.io.read import read_graph
 from mtgcn.labels import is_missing
@@ -123,13 +124,16 @@ def _dataset(table: Table, header: list[str], rows: list[list[str]]) -> Dataset:
     target = header.index(table.target)
     kept = [place for place, name in enumerate(header) if name not in table.drop]
     sizes = Counter(row[target] for row in rows if not is_missing(row[target]))
+    columns: dict[str, str | int | Literal[False]] = {"label": table.target, "id": False, "name": False}
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{table.name}.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
             chosen = [row for row in rows if sizes[row[target]] >= MIN_CLASS]
             csv.writer(file).writerows([row[place] for place in kept] for row in [header, *chosen])
-        columns: dict[str, str | int | Literal[False]] = {"label": table.target, "id": False, "name": False}
-        graph = read_graph(
-            None, TableOptions(nodes=path, columns=columns, header="yes", knn=NEIGHBOURS, name=table.name)
-        )
+        options = TableOptions(nodes=path, columns=columns, header="yes", knn=NEIGHBOURS, name=table.name)
+        LOGGER.disabled = True  # of which file was read
+        try:
+            graph = read_graph(None, options)
+        finally:
+            LOGGER.disabled = False
     return Dataset(graph, edges_listed=graph.num_edges)
