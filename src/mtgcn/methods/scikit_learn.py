@@ -70,7 +70,7 @@ class ScikitLearn(Method):
 class RandomForest(ScikitLearn):
     """The random forest (Breiman, 2001): the mean of trees on bootstrap samples, f = (1 / T) Σ_t tree_t."""
 
-    trees: PositiveInt = 100  # T
+    trees: PositiveInt = 100  # T: their number
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
         from sklearn.ensemble import RandomForestClassifier
@@ -83,7 +83,7 @@ class GradientBoosting(ScikitLearn):
     """Gradient boosting of trees over histograms (Friedman, 2001; Ke et al., 2017): f = softmax(η Σ_t tree_t)."""
 
     iterations: PositiveInt = 100  # trees per class
-    learning_rate: PositiveFloat = 0.1  # η
+    learning_rate: PositiveFloat = 0.1  # η: the weight of a tree
     leaf: PositiveInt = 1  # rows of a leaf, at least; scikit-learn's default of 20 learns nothing from few labels
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
@@ -100,11 +100,11 @@ class LabelSpreading(ScikitLearn):
     Rows that no label reaches get equal probabilities."""
 
     semi_supervised: ClassVar[bool] = True
-    gamma: PositiveFloat | None = None  # γ; none: 1 / columns
+    gamma: PositiveFloat | None = None  # γ of the kernel; none: 1 / columns
     alpha: Annotated[float, Gt(0), Lt(1)] = 0.2  # α: how much a label may change
-    iterations: PositiveInt = 100
+    iterations: PositiveInt = 100  # at most
     kernel_rows: PositiveInt = 5000  # more rows have nearest neighbours in place of the kernel, which is rows x rows
-    neighbours: PositiveInt = 30
+    neighbours: PositiveInt = 30  # of each row, itself included
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
         from sklearn.metrics.pairwise import rbf_kernel
@@ -132,8 +132,8 @@ class LabelSpreading(ScikitLearn):
 class SklearnLogistic(ScikitLearn):
     """scikit-learn's logistic regression: f = softmax(x W + b), with a fixed ridge penalty |W|² / 2C."""
 
-    strength: PositiveFloat = 1.0  # C
-    iterations: PositiveInt = 2000
+    strength: PositiveFloat = 1.0  # C: the larger, the weaker the penalty
+    iterations: PositiveInt = 2000  # at most
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
         from sklearn.linear_model import LogisticRegression
@@ -146,7 +146,7 @@ class SelfTrainedSklearnLogistic(SklearnLogistic):
     """`sklearn-logistic`, self-trained (Yarowsky, 1995): rows with max f ≥ θ join the labelled ones, round by round."""
 
     semi_supervised: ClassVar[bool] = True
-    threshold: Annotated[float, Gt(0), Lt(1)] = 0.75  # θ
+    threshold: Annotated[float, Gt(0), Lt(1)] = 0.75  # θ: probability from which a row counts as labelled
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
         from sklearn.semi_supervised import SelfTrainingClassifier
