@@ -26,7 +26,8 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import betaincinv, betaln, expit, logit
 
-from mtgcn.datasets import FINAL_TABLES, GRAPHS, TABLES, load
+from mtgcn.datasets import load
+from mtgcn.datasets.catalogue import FINAL_TABLES, GRAPHS, TABLES
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import calibration_error
 from mtgcn.experiments.statistics import summarise

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn.datasets import FINAL_TABLES, NAMES, TABLES, Description, describe, load, public_split, where
-from mtgcn.datasets.catalogue import repeated_nodes
+from mtgcn.datasets import NAMES, Description, describe, load, public_split, where
+from mtgcn.datasets.catalogue import FINAL_TABLES, TABLES, repeated_nodes
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.labels import UNLABELED

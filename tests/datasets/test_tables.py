@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtgcn.datasets import FINAL_TABLES, TABLES, SourceUnreachable, files, load, tables, where
+from mtgcn.datasets import SourceUnreachable, files, load, tables, where
+from mtgcn.datasets.catalogue import FINAL_TABLES, TABLES
 from mtgcn.io.options import TableOptions
 from mtgcn.workflows.inputs import read_graph
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtgcn.datasets import FINAL_TABLES, TABLES
+from mtgcn.datasets.catalogue import FINAL_TABLES, TABLES
 from mtgcn.errors import InputError
 from mtgcn.experiments.arena import arena_units, missing_units, recomputed, record_failure, stored_arena
 from mtgcn.experiments.plan import data_of, execute, graph_and_splits

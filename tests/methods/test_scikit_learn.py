@@ -22,7 +22,7 @@ def dense(graph):
 
 def test_logistic_regression(graph):
     [split] = draw_splits(graph, 4, 1, seed=0)
-    found = create("sklearn-logistic", strength=0.5).fit(observe(graph, [split], seed=0)).probabilities[0]
+    found = create("sklearn-logistic", C=0.5).fit(observe(graph, [split], seed=0)).probabilities[0]
     rows = dense(graph)
     expected = LogisticRegression(C=0.5, max_iter=2000).fit(rows[split.train], graph.labels[split.train])
     np.testing.assert_allclose(found, expected.predict_proba(rows), atol=1e-4)
@@ -32,7 +32,7 @@ def test_logistic_regression(graph):
 def test_label_spreading(graph, kernel_rows):
     """With the kernel, and beyond `kernel_rows` with neighbours, scikit-learn's own."""
     [split] = draw_splits(graph, 4, 1, seed=0)
-    method = create("label-spreading", gamma=0.3, kernel_rows=kernel_rows, neighbours=8)
+    method = create("label-spreading", gamma=0.3, kernel_rows=kernel_rows, n_neighbors=8)
     found = method.fit(observe(graph, [split], seed=0)).probabilities[0]
     labels = np.full(60, -1)
     labels[split.train] = graph.labels[split.train]

@@ -22,6 +22,7 @@ def datasets(
     """List graphs and tables with the statistics of the paper's table 1 and where they are cached. Without a name
     nothing is downloaded."""
     from mtgcn import datasets as known
+    from mtgcn.datasets import catalogue
 
     if name is not None:
         known.load(name)
@@ -51,8 +52,8 @@ def datasets(
         print_table(Table.of_text(["", ""], [(fact, str(value)) for fact, value in facts.items()], prose=True))
         return
     columns = ["name", "nodes", "edges_listed", "edges", "classes", "features"]
-    groups = dict.fromkeys(known.NAMES, "graph") | dict.fromkeys(known.TABLES, "table")
-    groups |= dict.fromkeys(known.FINAL_TABLES, "table for final figures")
+    groups = dict.fromkeys(known.NAMES, "graph") | dict.fromkeys(catalogue.TABLES, "table")
+    groups |= dict.fromkeys(catalogue.FINAL_TABLES, "table for final figures")
     for group in dict.fromkeys(groups.values()):
         rows = [[str(getattr(one, name)) for name in columns] for one in descriptions if groups[one.name] == group]
         if rows:

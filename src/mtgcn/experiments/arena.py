@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mtgcn import datasets
+from mtgcn.datasets import catalogue
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import Unit, decisive_versions, execute, source_of
 from mtgcn.experiments.protocol import ARENA_TABLE, FINAL_SEEDS, RANDOM, VALIDATED
@@ -52,8 +53,8 @@ class Group:
         return [name for name, kind in found.items() if kind.uses_validation == validation]
 
 
-GRAPHS = Group("graphs", "graph", datasets.GRAPHS, datasets.GRAPHS, (1, 2, 3, 5, 10, 20), 30)
-TABLES = Group("tables", "table", datasets.TABLES, datasets.FINAL_TABLES, (3, 5, 20), 10)
+GRAPHS = Group("graphs", "graph", catalogue.GRAPHS, catalogue.GRAPHS, (1, 2, 3, 5, 10, 20), 30)
+TABLES = Group("tables", "table", catalogue.TABLES, catalogue.FINAL_TABLES, (3, 5, 20), 10)
 GROUPS = {one.name: one for one in (GRAPHS, TABLES)}
 
 
@@ -82,7 +83,7 @@ def arena_units(
             chosen |= dict.fromkeys(group.final_datasets if final else group.datasets, group)
         elif name not in datasets.NAMES:
             raise unknown_name("graph", name, (*GROUPS, *datasets.NAMES))
-        elif name in datasets.FINAL_TABLES and not final:
+        elif name in catalogue.FINAL_TABLES and not final:
             raise InputError(f"{name} is a table for final figures; add --final, or take another")
         else:
             chosen[name] = group_of(name)

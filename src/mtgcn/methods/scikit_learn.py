@@ -9,9 +9,8 @@ the order of their keys, so that the order of the nodes does not matter. Everyth
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -31,11 +30,13 @@ class ScikitLearn(Method):
     """The fit that all methods of this file share."""
 
     arena_groups: ClassVar[tuple[str, ...]] = ("tables",)
+    estimator: ClassVar[str]  # in scikit-learn; the settings are named as there
     semi_supervised: ClassVar[bool] = False  # whether f sees the rows without a label
 
-    @abstractmethod
-    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
-        """f before it is fitted, by the seed of a run."""
+    def classifier(self, rows: Float[np.ndarray, "nodes features"], seed: int) -> Any:
+        """f before it is fitted."""
+        module, name = self.estimator.rsplit(".", 1)
+        return getattr(import_module(f"sklearn.{module}"), name)(**asdict(self), random_state=seed)
 
     def probabilities(
         self, fitted: Any, rows: Float[np.ndarray, "nodes features"]
@@ -49,7 +50,6 @@ class ScikitLearn(Method):
         features: Any = check_features(task.graph)[order]
         rows = np.asarray(features.toarray() if sp.issparse(features) else features, dtype=np.float64)
         index, classes = task.labelled.index.cpu().numpy(), task.labelled.classes.cpu().numpy()
-        classifier = self.classifier(rows)
         found = np.zeros((task.runs, len(rows), task.num_classes), dtype=np.float32)
         for run, seed in enumerate(task.seeds):
             present = index[run] != MISSING
@@ -58,7 +58,7 @@ class ScikitLearn(Method):
             some = np.arange(len(rows)) if self.semi_supervised else np.flatnonzero(labels != UNLABELED)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of iterations, and of rows that no label reaches
-                fitted = classifier(seed % 2**32).fit(rows[some], labels[some])
+                fitted = self.classifier(rows, seed % 2**32).fit(rows[some], labels[some])
             found[run][:, fitted.classes_] = self.probabilities(fitted, rows)[place]
         return Prediction(found)
 
@@ -70,27 +70,18 @@ class ScikitLearn(Method):
 class RandomForest(ScikitLearn):
     """The random forest (Breiman, 2001): the mean of trees on bootstrap samples, f = (1 / T) Σ_t tree_t."""
 
-    trees: PositiveInt = 100  # T: their number
-
-    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
-        from sklearn.ensemble import RandomForestClassifier
-
-        return lambda seed: RandomForestClassifier(self.trees, random_state=seed)
+    estimator: ClassVar[str] = "ensemble.RandomForestClassifier"
+    n_estimators: PositiveInt = 100  # T: number of trees
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientBoosting(ScikitLearn):
     """Gradient boosting of trees over histograms (Friedman, 2001; Ke et al., 2017): f = softmax(η Σ_t tree_t)."""
 
-    iterations: PositiveInt = 100  # trees per class
+    estimator: ClassVar[str] = "ensemble.HistGradientBoostingClassifier"
+    max_iter: PositiveInt = 100  # trees per class
     learning_rate: PositiveFloat = 0.1  # η: the weight of a tree
-    leaf: PositiveInt = 1  # rows of a leaf, at least; scikit-learn's default of 20 learns nothing from few labels
-
-    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        settings = {"learning_rate": self.learning_rate, "max_iter": self.iterations, "min_samples_leaf": self.leaf}
-        return lambda seed: HistGradientBoostingClassifier(**settings, random_state=seed)
+    min_samples_leaf: PositiveInt = 1  # scikit-learn's default of 20 learns nothing from few labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,20 +93,17 @@ class LabelSpreading(ScikitLearn):
     semi_supervised: ClassVar[bool] = True
     gamma: PositiveFloat | None = None  # γ of the kernel; none: 1 / columns
     alpha: Annotated[float, Gt(0), Lt(1)] = 0.2  # α: how much a label may change
-    iterations: PositiveInt = 100  # at most
+    max_iter: PositiveInt = 100  # at most
     kernel_rows: PositiveInt = 5000  # more rows have nearest neighbours in place of the kernel, which is rows x rows
-    neighbours: PositiveInt = 30  # of each row, itself included
+    n_neighbors: PositiveInt = 30  # of each row, itself included
 
-    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
-        from sklearn.metrics.pairwise import rbf_kernel
-        from sklearn.neighbors import kneighbors_graph
+    def classifier(self, rows: Float[np.ndarray, "nodes features"], seed: int) -> Any:
         from sklearn.semi_supervised import LabelSpreading as Spreading
 
-        if len(rows) <= self.kernel_rows:
-            kernel = rbf_kernel(rows, gamma=self.gamma)
-        else:
-            kernel = kneighbors_graph(rows, min(self.neighbours, len(rows) - 1), include_self=True)
-        return lambda seed: Spreading(lambda *rows: kernel, alpha=self.alpha, max_iter=self.iterations)
+        kernel = "rbf" if len(rows) <= self.kernel_rows else "knn"
+        gamma = 1 / rows.shape[1] if self.gamma is None else self.gamma
+        neighbours = min(self.n_neighbors, len(rows))
+        return Spreading(kernel, gamma=gamma, n_neighbors=neighbours, alpha=self.alpha, max_iter=self.max_iter)
 
     def probabilities(
         self, fitted: Any, rows: Float[np.ndarray, "nodes features"]
@@ -124,7 +112,7 @@ class LabelSpreading(ScikitLearn):
         return np.where(known.sum(axis=1, keepdims=True) > 0, known, 1 / known.shape[1])
 
     def shared_bytes(self, task: Task) -> int:
-        kernel = task.num_nodes if task.num_nodes <= self.kernel_rows else self.neighbours
+        kernel = task.num_nodes if task.num_nodes <= self.kernel_rows else self.n_neighbors
         return super().shared_bytes(task) + 8 * 4 * task.num_nodes * kernel
 
 
@@ -132,13 +120,9 @@ class LabelSpreading(ScikitLearn):
 class SklearnLogistic(ScikitLearn):
     """scikit-learn's logistic regression: f = softmax(x W + b), with a fixed ridge penalty |W|² / 2C."""
 
-    strength: PositiveFloat = 1.0  # C: the larger, the weaker the penalty
-    iterations: PositiveInt = 2000  # at most
-
-    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
-        from sklearn.linear_model import LogisticRegression
-
-        return lambda seed: LogisticRegression(C=self.strength, max_iter=self.iterations)
+    estimator: ClassVar[str] = "linear_model.LogisticRegression"
+    C: PositiveFloat = 1.0  # the larger, the weaker the penalty
+    max_iter: PositiveInt = 2000  # at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +132,8 @@ class SelfTrainedSklearnLogistic(SklearnLogistic):
     semi_supervised: ClassVar[bool] = True
     threshold: Annotated[float, Gt(0), Lt(1)] = 0.75  # θ: probability from which a row counts as labelled
 
-    def classifier(self, rows: Float[np.ndarray, "nodes features"]) -> Callable[[int], Any]:
+    def classifier(self, rows: Float[np.ndarray, "nodes features"], seed: int) -> Any:
         from sklearn.semi_supervised import SelfTrainingClassifier
 
-        base = super().classifier(rows)
-        return lambda seed: SelfTrainingClassifier(base(seed), threshold=self.threshold)
+        base = SklearnLogistic(C=self.C, max_iter=self.max_iter)
+        return SelfTrainingClassifier(base.classifier(rows, seed), threshold=self.threshold)
