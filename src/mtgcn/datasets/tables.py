@@ -28,8 +28,6 @@ from typing import Literal
 from mtgcn.datasets.files import GitHub, PackageIndex
 from mtgcn.datasets.formats import Dataset, Files
 from mtgcn.errors import LOGGER
-from mtgcn.io.options import TableOptions
-from mtgcn.io.read import read_graph
 from mtgcn.labels import is_missing
 
 MIN_CLASS = 25  # rows; those without a class, and those of smaller classes, are left out
@@ -94,19 +92,17 @@ FINAL = (
 
 def read_packaged(table: Table, files: Files) -> Dataset:
     """A table of pydataset."""
-    header, *rows = csv.reader(io.StringIO(_csv_files(files[PACKAGED])[table.source, table.name]))
+    header, *rows = csv.reader(io.StringIO(_csv_files(files[PACKAGED])[table.name]))
     return _dataset(table, header[1:], [row[1:] for row in rows])  # without the row numbers
 
 
 @lru_cache(maxsize=1)
-def _csv_files(archive: bytes) -> dict[tuple[str, str], str]:
-    """The CSV files by folder and name, since all are in one archive."""
-    wanted = {
-        f"resources/rdata/csv/{one.source}/{one.name}.csv": (one.source, one.name) for one in (*DEVELOPMENT, *FINAL)
-    }
+def _csv_files(archive: bytes) -> dict[str, str]:
+    """The CSV files by the names of the tables, since all are in one archive."""
+    wanted = {f"resources/rdata/csv/{one.source}/{one.name}.csv": one.name for one in (*DEVELOPMENT, *FINAL)}
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         found = [(wanted[one.name], packed.extractfile(one)) for one in packed if one.name in wanted]
-        return {key: file.read().decode("utf-8") for key, file in found if file is not None}
+        return {name: file.read().decode("utf-8") for name, file in found if file is not None}
 
 
 def read_sklearn(table: Table) -> Dataset:
@@ -121,6 +117,9 @@ def read_sklearn(table: Table) -> Dataset:
 
 def _dataset(table: Table, header: list[str], rows: list[list[str]]) -> Dataset:
     """The graph that `mtgcn fit TABLE --target CLASS` makes."""
+    from mtgcn.io.options import TableOptions  # they need pyarrow, which other datasets do without
+    from mtgcn.io.read import read_graph
+
     target = header.index(table.target)
     kept = [place for place, name in enumerate(header) if name not in table.drop]
     sizes = Counter(row[target] for row in rows if not is_missing(row[target]))
