@@ -5,20 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from calibration import distributions, left_out, summary
-from tables import rank_rows
 
+from mtgcn.experiments.arena import GROUPS, stored_arena
 from mtgcn.experiments.compare import stored_comparisons
 from mtgcn.experiments.protocol import ABLATION_TITLES, OVER_ALL, PAPER_TABLES, PUBLIC, RANDOM, REFERENCE, SUITES, Cell
-from mtgcn.experiments.statistics import SampleSummary, paired_difference, summarise
+from mtgcn.experiments.statistics import SampleSummary, compare_ranks, paired_difference, summarise
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
+from mtgcn.report.arena import rank_table, rankings_of
 from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
 from mtgcn.training.calibration import AccuracyPrior
 
@@ -309,12 +310,47 @@ def queue_table(source: str) -> Rows:
     return rows
 
 
+def rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Mean rank, accuracy and calibration error of each method by labels per class."""
+    cells = by_cell(rows)
+    names = list(next(iter(cells.values())))
+    lines: dict[str, dict[str, Any]] = {name: {"method": name} for name in names}
+    for labels in (None, *sorted({labels for _, labels in cells})):
+        some = {key: cell for key, cell in cells.items() if labels in (None, key[1])}
+        accuracy = np.array([[np.mean(cell[name]["accuracy"]) for name in names] for cell in some.values()])
+        ranks = compare_ranks(accuracy, names, [table for table, _ in some])
+        for name, mean in zip(names, accuracy.mean(0).tolist(), strict=True):
+            rank = ranks.average_ranks[ranks.methods.index(name)]
+            if labels is None:
+                lines[name]["mean rank"] = rank
+            else:
+                error = float(np.mean([cell[name]["calibration error"] for cell in some.values()]))
+                lines[name] |= {f"{labels}: rank": rank, f"{labels}: accuracy": mean, f"{labels}: calibration": error}
+    return list(lines.values())
+
+
+def by_cell(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, Mapping[str, Any]]]:
+    """The rows by table and labels, then by method."""
+    cells: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row["table"], row["labels"]), {})[row["method"]] = row
+    return cells
+
+
 def ranks_on_tables(source: str) -> Rows:
     """Mean rank, and accuracy by labels per class."""
     found = rank_rows(json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"])
     columns = [name for name in found[0] if name in ("method", "mean rank") or name.endswith(": accuracy")]
     texts = [[number(row[name]) if isinstance(row[name], float) else row[name] for name in columns] for row in found]
     return [columns, *texts]
+
+
+def ranks_of_arena(source: str, group: str = "graphs") -> Rows:
+    """Mean ranks of a group in a folder of rows of the arena."""
+    arena = stored_arena(DOCS / source, read_units(DOCS / source))
+    assert arena is not None
+    table = rank_table(rankings_of(arena.groups[GROUPS[group]]))
+    return [[*table.columns], *table.texts]
 
 
 RECIPES: Mapping[str, Callable[..., Rows]] = {
@@ -332,6 +368,7 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "calibration": calibration_table,
     "suggestions": suggestions_table,
     "table-ranks": ranks_on_tables,
+    "arena-ranks": ranks_of_arena,
 }
 
 

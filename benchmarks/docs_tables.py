@@ -27,6 +27,7 @@ from docs_figures import (
     RERUN,
     TITLES,
     accuracies,
+    by_cell,
     checked_cells,
     evidence,
     honest,
@@ -36,10 +37,10 @@ from docs_figures import (
     not_above_print,
     paper_cells,
     printed,
+    rank_rows,
     suite_margins,
 )
 from mt_plus_ablation import graphs_left_out
-from tables import by_cell, rank_rows
 
 from mtgcn.experiments.arena import stored_arena
 from mtgcn.experiments.protocol import REFERENCE

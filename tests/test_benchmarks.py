@@ -16,7 +16,7 @@ from mtgcn import datasets, methods
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 PROGRAMS = {
-    "arena_rows.py": "--graphs cora --labels 3 --methods lp,mt-plus --runs 2 --out OUT",
+    "arena_rows.py": "--graphs cora --labels 3 --methods lp,mt-plus,random-forest --runs 2 --out OUT",
     "calibration.py": "--datasets breast_cancer,cora --labels 2,5 --runs 2",
     "cells.py": "--datasets cora --methods mt-gcn,mt-plus",
     "distributed.py": "--nodes 3000 --edges 9000 --ranks 1 --parts 2 --epochs 1 --out OUT",
@@ -41,7 +41,6 @@ PROGRAMS = {
     "studio_queue.py": "--datasets cora --runs 1",
     "stopping.py": "--datasets iris --labels 8 --runs 1",
     "suggestions.py": "--datasets cora --runs 1 --rounds 1",
-    "tables.py": "--tables breast_cancer --labels 3 --draws 2",
     "threads.py": "--one",
     "trace.py": "predict",
     "useless_parts.py": "--labels 5 --runs 2",
