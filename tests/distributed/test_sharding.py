@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import sharding
-from mtgcn.distributed.sharding import Spill, cuts, local_order, shard_files
+from mtgcn.distributed.sharding import StoredMatrix, cuts, local_order, shard_files
 from mtgcn.distributed.shards import read_manifest, read_part
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io.options import TableOptions
@@ -113,19 +113,19 @@ def test_other_folders_are_not_touched(untidy):
 
 
 def test_changed_table_is_refused(untidy, monkeypatch):
-    true = sharding._Links.rows
+    true = sharding._stored_adjacency
 
-    def grown(self):
-        (untidy / "nodes.csv").write_text((untidy / "nodes.csv").read_text() + f"new{id(object())},1,1\n")
-        return true(self)
+    def grown(*given):
+        (untidy / "nodes.csv").write_text((untidy / "nodes.csv").read_text() + "new,1,1\n")
+        return true(*given)
 
-    monkeypatch.setattr(sharding._Links, "rows", grown)
+    monkeypatch.setattr(sharding, "_stored_adjacency", grown)
     with pytest.raises(InputError, match="has changed since it was first read"):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
 
 
 def in_pieces(adjacency, size):
-    return lambda: [(start, adjacency[start : start + size]) for start in range(0, adjacency.shape[0], size)]
+    return [(start, adjacency[start : start + size]) for start in range(0, adjacency.shape[0], size)]
 
 
 def cliques(count, size, seed=0):
@@ -161,6 +161,13 @@ def test_few_edges_connect_parts():
     assert across < 0.05 * unordered
 
 
+def test_own_community_wins_if_it_is_as_good():
+    rows = sp.csr_array(np.array([[0, 1, 1, 0], [1, 0, 1, 1]], dtype=np.float32))
+    community, size = np.array([3, 3, 2, 2]), np.array([0, 0, 2, 2])
+    assert sharding._most_linked(rows, np.arange(2), community, size, largest=3).tolist() == [-1, 2]
+    assert sharding._most_linked(rows, np.arange(2), community, size, largest=2).tolist() == [-1, -1]
+
+
 def test_order_without_edges():
     order = local_order(in_pieces(sp.csr_array((10, 10), dtype=np.float32), 4), 10, parts=3)
     assert sorted(order) == list(range(10))
@@ -188,21 +195,11 @@ def test_cuts_leave_no_part_empty(cost):
     assert starts.tolist() == [0, 1, 2, 3, 4]
 
 
-RECORD = np.dtype([("row", np.int64), ("values", np.float32, (2,))])
-
-
-def records(*rows):
-    return np.array([(row, (row, row / 2)) for row in rows], dtype=RECORD)
-
-
-def test_spill_keeps_the_order_of_records(tmp_path):
-    spill = Spill(tmp_path / "new", "edges", RECORD, buckets=3)
-    spill.add(np.array([2, 0, 2]), records(5, 1, 4))
-    spill.add(np.array([0, 2]), records(9, 3))
-    np.testing.assert_array_equal(spill.read(0), records(1, 9))
-    assert len(spill.read(1)) == 0
-    np.testing.assert_array_equal(spill.read(2), records(5, 4, 3))
-    spill.read(0, remove=True)
-    assert len(spill.read(0)) == 0
-    spill.add(np.zeros(1, int), records(7))
-    np.testing.assert_array_equal(spill.read(0), records(7))
+def test_stored_matrix(tmp_path):
+    matrix = sp.random_array((9, 5), density=0.4, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    stored = StoredMatrix(tmp_path / "matrix", (matrix[rows] for rows in (slice(0, 4), slice(4, 9))), width=5)
+    assert len(stored) == 9
+    assert stored.counts.tolist() == np.diff(matrix.indptr).tolist()
+    assert [(first, rows.shape) for first, rows in stored] == [(0, (4, 5)), (4, (5, 5))]
+    np.testing.assert_array_equal(stored.rows(np.array([7, 2, 2])).toarray(), matrix.toarray()[[7, 2, 2]])
+    assert StoredMatrix(tmp_path / "empty", [sp.csr_array((3, 5), dtype=np.float32)], 5).rows(np.arange(3)).nnz == 0

@@ -30,7 +30,7 @@ from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
-from mtgcn.storage.files import current_path, parsed_json, read_plain
+from mtgcn.storage.files import check_folder, current_path, has_other_files, parsed_json, read_plain
 from mtgcn.task import Nodes, Task, run_seed
 
 MANIFEST = "manifest.json"
@@ -154,13 +154,17 @@ def manifest_text(content: dict[str, Any]) -> str:
 
 def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of a folder of shards; the parts are not read."""
+    path = current_path(folder, MANIFEST)
+    content: Any = None
     try:
-        content = _manifest(folder)
+        content = parsed_json(read_plain(path, MAX_MANIFEST_BYTES))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
     except OSError as error:
-        raise InputError(f"cannot read {folder / MANIFEST}: {error.strerror}; check path and permissions") from error
+        raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
     except ValueError as error:
         raise _damaged(folder, f"{MANIFEST} is not JSON, {error}") from error
-    if content is None:
+    if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
     if content.get("format") != FORMAT:
         raise InputError(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
@@ -169,21 +173,11 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest.model_validate({**content, "folder": folder})
 
 
-def is_shards(folder: Path) -> bool:
-    """Whether a folder has a manifest of shards, of any format, damaged ones included."""
-    try:
-        return _manifest(folder) is not None
-    except (OSError, ValueError) as error:
-        return not isinstance(error, OSError)
-
-
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The content of the manifest; None if the folder has none."""
-    try:
-        content = parsed_json(read_plain(current_path(folder, MANIFEST), MAX_MANIFEST_BYTES))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return content if isinstance(content, dict) and content.get("kind") == KIND else None
+def check_replaceable(folder: Path, what: str, pattern: str) -> None:
+    """Raise if a folder cannot be written to, or if it holds files but none of earlier shards or results."""
+    check_folder(folder, holds=f"the {what}")
+    if folder.is_dir() and has_other_files(folder) and not any(folder.rglob(pattern)):
+        raise InputError(f"{folder} holds files and no {what}; give another folder, nothing was touched")
 
 
 def _content_sum(content: Mapping[str, Any]) -> str:
