@@ -10,10 +10,9 @@ from torch.distributed import HashStore
 
 from mtgcn import read_graph
 from mtgcn.communicator import ONE_PROCESS
-from mtgcn.distributed import shards as shards_module
 from mtgcn.distributed.communicator import RankCommunicator, Ranks, check_versions
 from mtgcn.distributed.sharding import shard_files
-from mtgcn.distributed.shards import parts_of, read_local_graph, read_manifest
+from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
@@ -103,20 +102,13 @@ def test_ask():
     assert on_ranks(3, work) == [[202, 0, 202], [212, 10, 212], [222, 20, 222]]
 
 
-def test_parts_of_a_rank():
-    assert [list(parts_of(rank, 3, 7)) for rank in range(3)] == [[0, 1], [2, 3], [4, 5, 6]]
-    assert [list(parts_of(rank, 4, 4)) for rank in range(4)] == [[0], [1], [2], [3]]
-
-
 def test_more_ranks_than_parts_are_refused(files):
     with pytest.raises(InputError, match="6 ranks for 5 parts; start at most 5"):
         read_local_graph(read_manifest(files / "shards"), Ranks(0, 6))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("at_once", [7, 1 << 21])
-def test_local_rows_and_products(files, on_graph, count, at_once, monkeypatch):
-    monkeypatch.setattr(shards_module, "ENTRIES_AT_ONCE", at_once)
+def test_local_rows_and_products(files, on_graph, count):
     whole = read_graph(files / "edges.csv", nodes=files / "nodes.csv")
     values = torch.from_numpy(np.random.default_rng(0).random((60, 3), dtype=np.float32))
     weight = torch.from_numpy(np.random.default_rng(1).random((60, 3), dtype=np.float32))
@@ -142,7 +134,7 @@ def test_local_rows_and_products(files, on_graph, count, at_once, monkeypatch):
 
 
 def test_exchanges_send_boundary_rows_only():
-    starts = [0, 5, 12]
+    starts = np.array([0, 5, 12])
     table = torch.arange(24.0).view(12, 2)
 
     def work(ranks):

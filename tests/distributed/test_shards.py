@@ -48,7 +48,7 @@ def test_manifest(shards):
     assert manifest.num_nodes == 60
     assert manifest.name == "edges.csv"
     assert sum(part.nodes for part in manifest.parts) == 60
-    assert manifest.preprocessor.names == tuple(manifest.feature_names)
+    assert manifest.preprocessor.names == tuple(f"x{column}" for column in range(12))
 
 
 def test_damaged_part_is_refused(shards):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -155,11 +155,15 @@ class RankCommunicator(Communicator):
     has_whole_graph = False
 
     def __init__(
-        self, ranks: Ranks, starts: Sequence[int], numbers: Int[np.ndarray, "here"], border: Int[np.ndarray, "border"]
+        self,
+        ranks: Ranks,
+        starts: Int[np.ndarray, "starts"],
+        numbers: Int[np.ndarray, "here"],
+        border: Int[np.ndarray, "border"],
     ) -> None:
         """`numbers` are the rows of this rank's nodes in the node table, `border` the nodes that it needs of other
         ranks, by their position in the order of all nodes. All ranks call this."""
-        self.ranks, self.starts, self.boundary_size = ranks, np.asarray(starts), len(border)
+        self.ranks, self.starts, self.boundary_size = ranks, starts, len(border)
         self.num_nodes, self.here = int(starts[-1]), int(starts[ranks.rank + 1] - starts[ranks.rank])
         self._numbers = torch.from_numpy(numbers).to(ranks.device)
         self._sorted_numbers, self._row_of_sorted = self._numbers.sort()

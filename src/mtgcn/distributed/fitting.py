@@ -39,7 +39,7 @@ from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, parsed_roles, readable_file
 from mtgcn.io.read import read_labels
 from mtgcn.io.roles import label_columns, open_table
-from mtgcn.io.table import Coded, codes_of, number_values, text_values
+from mtgcn.io.table import codes_of, text_values
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction
@@ -234,11 +234,11 @@ def _write_model(
         def joined(name: str, axis: int) -> Any:
             return np.concatenate([part[name] for part in gathered], axis).take(order, axis)
 
-        index, fitted = NodeIndex(), graph.manifest.preprocessor
-        index.add(Coded(np.arange(len(order)), whole.ids.cast(pa.string()).take(number_values(order))))
+        ids = NodeIndex.of(np.array(whole.ids.to_pylist(), dtype=str)[order]).ids()
         features: Any = whole.features
+        fitted = graph.manifest.preprocessor
         about = graph.class_names, whole.name, fitted.names, fitted
-        labelled = Graph(whole.adjacency[order][:, order], features[order], joined("labels", 0), index.ids(), *about)
+        labelled = Graph(whole.adjacency[order][:, order], features[order], joined("labels", 0), ids, *about)
         given = parse_settings(method_class(options.method), options.settings or ())
         model = GraphModel(options.method, settings=given or None, random_state=options.seed)
         joined_prediction = replace(
@@ -289,14 +289,12 @@ class FolderCheckpoints:
     def load(self) -> tuple[State, FirstEpochs | None] | None:
         ranks = self.graph.ranks
         ranks.together(lambda: check_folder(self.folder, holds="checkpoints"))
-        if not self.resume:
-            return None
-        state = ranks.together(self._read)
-        found = f"no checkpoint in {self.folder}, starting with epoch 1"
-        if state:
-            found = f"resuming after epoch {state['epoch'].item()}, from {self.folder}"
-        if ranks.rank == 0:
-            cli.remark(found)
+        state = ranks.together(self._read) if self.resume else None
+        if self.resume and ranks.rank == 0:
+            place = f"starting with epoch 1, as {self.folder} has no checkpoint"
+            if state is not None:
+                place = f"resuming after epoch {state['epoch'].item()}, from {self.folder}"
+            cli.remark(place)
         if state is None:
             return None
         first_epochs = state.pop(FIRST_EPOCHS, None)

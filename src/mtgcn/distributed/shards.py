@@ -37,7 +37,6 @@ MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
 KIND, FORMAT = "mtgcn shards", 1
 MAX_MANIFEST_BYTES = 1 << 30
-ENTRIES_AT_ONCE = 1 << 21  # entries for which temporary arrays are held
 
 
 class PartEntry(BaseModel):
@@ -62,7 +61,6 @@ class Manifest(BaseModel):
     num_features: NonNegativeInt = Field(alias="features")
     sparse: bool  # whether the features are
     order: str
-    feature_names: list[str]
     preprocessing: dict[str, Any]
     parts: list[PartEntry]
     sha256: str  # of all other content, and so of all files
@@ -103,12 +101,7 @@ def write_part(path: Path, part: Part) -> dict[str, Any]:
         arrays |= _sparse_arrays("features", part.features)
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    return {
-        "file": path.name,
-        "nodes": len(part.numbers),
-        "entries": int(part.adjacency.nnz),
-        "sha256": _file_sum(path),
-    }
+    return {"file": path.name, "nodes": len(ids), "entries": part.adjacency.nnz, "sha256": _file_sum(path)}
 
 
 def read_part(manifest: Manifest, part: int) -> Part:
@@ -203,15 +196,14 @@ class LocalGraph(Graph):
     communicator: RankCommunicator  # type: ignore[misc]
     ranks: Ranks
     manifest: Manifest
-    parts: range  # of this rank
     numbers: Int[np.ndarray, "here"]  # rows in the node table
     ids: pa.Array
 
-    def __init__(self, communicator: RankCommunicator, manifest: Manifest, parts: range, **arrays: Any) -> None:
+    def __init__(self, communicator: RankCommunicator, manifest: Manifest, **arrays: Any) -> None:
         # The parts were checked when they were read, and a graph is frozen.
         labels = np.full(communicator.here, UNLABELED)
         vars(self).update(arrays, labels=labels, class_names=(), name=manifest.name)
-        vars(self).update(communicator=communicator, ranks=communicator.ranks, manifest=manifest, parts=parts)
+        vars(self).update(communicator=communicator, ranks=communicator.ranks, manifest=manifest)
 
     @property
     def num_nodes(self) -> int:
@@ -231,28 +223,22 @@ class LocalGraph(Graph):
         return Task(self, labelled.to(device), seeds=(run_seed(seed, 0),), device=device, seed=seed)
 
 
-def parts_of(rank: int, ranks: int, parts: int) -> range:
-    """The parts of a rank: consecutive ones, since their nodes are neighbours."""
-    return range(rank * parts // ranks, (rank + 1) * parts // ranks)
-
-
 def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
     """Read this rank's share of the shards. All ranks call this."""
-    count = len(manifest.parts)
+    count, rank = len(manifest.parts), ranks.rank
     if ranks.count > count:
         raise InputError(
             f"{ranks.count} ranks for {count} parts; start at most {count} ranks, or shard again with more --parts"
         )
-    mine = parts_of(ranks.rank, ranks.count, count)
-    firsts = np.cumsum([0, *(part.nodes for part in manifest.parts)])
-    starts = [int(firsts[parts_of(rank, ranks.count, count).start]) for rank in range(ranks.count)]
-    starts.append(manifest.num_nodes)
+    firsts = np.arange(ranks.count + 1) * count // ranks.count  # consecutive parts, since their nodes are neighbours
+    starts = np.cumsum([0, *(part.nodes for part in manifest.parts)])[firsts]
+    mine = range(firsts[rank], firsts[rank + 1])
     numbers, ids, features, row_starts, columns, values = ranks.together(lambda: _read_parts(manifest, mine))
-    boundary, columns = _renumbered(columns, starts[ranks.rank], starts[ranks.rank + 1])
+    boundary, columns = _renumbered(columns, starts[rank], starts[rank + 1])
     communicator = RankCommunicator(ranks, starts, numbers, boundary)
     shape = (communicator.here, communicator.here + communicator.boundary_size)
     adjacency = sp.csr_array((values, columns, row_starts), shape=shape)
-    return LocalGraph(communicator, manifest, mine, adjacency=adjacency, features=features, numbers=numbers, ids=ids)
+    return LocalGraph(communicator, manifest, adjacency=adjacency, features=features, numbers=numbers, ids=ids)
 
 
 def _read_parts(manifest: Manifest, parts: range) -> tuple[Any, ...]:
@@ -286,11 +272,9 @@ def _read_parts(manifest: Manifest, parts: range) -> tuple[Any, ...]:
 
 def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
     """The boundary, sorted, and the columns, in place: this rank's nodes count from 0, then the boundary."""
-    blocks = [slice(start, start + ENTRIES_AT_ONCE) for start in range(0, len(columns), ENTRIES_AT_ONCE)]
-    outside = [np.unique(some[(some < first) | (some >= end)]) for some in (columns[block] for block in blocks)]
-    boundary = np.unique(np.concatenate([*outside, np.zeros(0, columns.dtype)])).astype(np.int64)
-    for block in blocks:
-        some = columns[block]
-        is_outside = (some < first) | (some >= end)
-        columns[block] = np.where(is_outside, end - first + np.searchsorted(boundary, some), some - first)
+    outside = (columns < first) | (columns >= end)
+    boundary = np.unique(columns[outside]).astype(np.int64)
+    places = end - first + np.searchsorted(boundary, columns[outside])
+    columns -= first
+    columns[outside] = places
     return boundary, columns.astype(np.int32, copy=False)
