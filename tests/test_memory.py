@@ -81,7 +81,7 @@ def test_trim_calls_malloc_trim_where_there_is_one(keeps, is_glibc, has_trim, mo
     calls = []
     library = SimpleNamespace(malloc_trim=calls.append) if has_trim else SimpleNamespace()
     monkeypatch.setattr(memory, "_keeps_freed_blocks", keeps)
-    monkeypatch.setattr(memory, "resident_bytes", lambda: memory.LARGE_PROCESS + 1)
+    monkeypatch.setattr(memory, "_process_bytes", lambda: (0, memory.LARGE_PROCESS + 1))
     monkeypatch.setattr(memory, "_glibc", lambda: library if is_glibc else None)
     memory.trim_freed_blocks()
     assert calls == ([0] if keeps and is_glibc and has_trim else [])

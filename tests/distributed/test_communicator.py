@@ -1,6 +1,5 @@
 """Reductions and exchanges over ranks give what one process that holds all nodes computes."""
 
-import json
 from itertools import chain
 
 import numpy as np
@@ -10,10 +9,9 @@ from torch.distributed import HashStore
 
 from mtgcn import read_graph
 from mtgcn.communicator import ONE_PROCESS
-from mtgcn.distributed.communicator import RankCommunicator, Ranks, check_versions
+from mtgcn.distributed.communicator import RankCommunicator, Ranks
 from mtgcn.distributed.sharding import shard_files
 from mtgcn.distributed.shards import read_local_graph, read_manifest
-from mtgcn.environment import versions
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
 from mtgcn.linalg.node_keys import as_tensor, node_keys, splitmix64
@@ -59,15 +57,6 @@ def test_more_ranks_than_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(InputError, match="4 ranks on this machine and 2 GPUs; start at most 2, or --device cpu"):
         Ranks.started("cuda")
-
-
-def test_other_versions_are_refused():
-    store = HashStore()
-    store.set("versions 1", json.dumps(versions()))
-    check_versions(store, 0, 2)
-    store.set("versions 1", json.dumps(versions() | {"mtgcn": "0.7.0"}))
-    with pytest.raises(InputError, match=r"rank 1 has mtgcn 0\.7\.0 and rank 0 has .*; install the same"):
-        check_versions(store, 0, 2)
 
 
 def test_error_of_one_rank_is_raised_on_all():

@@ -22,7 +22,7 @@ import sweep
 from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster as module
 from mtgcn.experiments.plan import Selection, plan, usable_cores
-from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, check_versions, ray_cluster, run_unit
+from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, ray_cluster, run_unit
 from mtgcn.experiments.reproduce import in_this_process
 from mtgcn.methods import Method
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
@@ -218,13 +218,6 @@ def test_units_at_a_time():
         cluster.at_a_time("cuda (some model)", threads=5)
 
 
-def test_check_versions():
-    here = {"mtgcn": "1.2.3", "torch": "2.13.0"}
-    check_versions(dict(here), here, "n")
-    with pytest.raises(InputError, match=r"node n has torch 2\.12\.1 and this process 2\.13\.0"):
-        check_versions({"mtgcn": "1.2.3", "torch": "2.12.1"}, here, "n")
-
-
 @pytest.fixture
 def gpus(monkeypatch):
     """GPU models by node, as nodes report them."""
@@ -366,7 +359,7 @@ def test_lost_worker_fails_its_unit_only(stand_in, units, monkeypatch):
 def test_late_node_with_other_versions(units):
     outcome = run_unit(units[0], [], None, module.decisive_versions() | {"torch": "1.0.0"})
     assert isinstance(outcome, InputError)
-    assert "and this process 1.0.0, so its rows would be others" in str(outcome)
+    assert "and this process 1.0.0, so its results would differ" in str(outcome)
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -385,7 +378,8 @@ def test_cluster_leaves_nothing_behind(stand_in, tmp_path, monkeypatch, address,
     taken = []
     monkeypatch.setattr(module, "check_reachable", lambda address: taken.append(f"check {address}"))
     monkeypatch.setattr(module, "_keep_to_this_machine", lambda: taken.append("loopback only"))
-    monkeypatch.setattr(module, "_socket_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(module, "LONGEST_TEMPORARY_FOLDER", 1000)
     with ray_cluster(address) as cluster:
         assert (cluster.address, [node["NodeID"] for node in cluster.nodes]) == (address, ["here"])
         folders = [f"{path}/r" for path in tmp_path.iterdir() if not path.stat().st_mode & 0o077]  # private
@@ -395,28 +389,21 @@ def test_cluster_leaves_nothing_behind(stand_in, tmp_path, monkeypatch, address,
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        *(
-            (address, "give HOST:PORT of a cluster's head node, auto for the cluster that runs on")
-            for address in ("somewhere", "ray://head:10001", "head", ":6379", "head:port", "http://head:1", "")
-        ),
-        ("127.0.0.1:0", "no Ray cluster can be reached"),
-        ("127.0.0.1:99999", "no Ray cluster can be reached"),
-        ("missing.invalid:6379", r"no Ray cluster can be reached at missing\.invalid:6379"),
-    ],
+    "address",
+    ["somewhere", "ray://head:10001", "head", "head:port", "", "127.0.0.1:0", "127.0.0.1:99999", "missing.invalid:1"],
 )
-def test_invalid_address(address, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_address(address):
+    with pytest.raises(
+        InputError, match=rf"no Ray cluster can be reached at '{address}' .*; give HOST:PORT as ray start"
+    ):
         check_reachable(address)
 
 
 def test_closed_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # without listening
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(InputError, match=rf"no Ray cluster can be reached at {address} \(Connection refused\)"):
-            check_reachable(address)
+        with pytest.raises(InputError, match=r"no Ray cluster can be reached at .* \(Connection refused\)"):
+            check_reachable(f"127.0.0.1:{taken.getsockname()[1]}")
 
 
 def test_silent_port_times_out(monkeypatch):

@@ -21,7 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from mtgcn.communicator import Communicator, Rows
-from mtgcn.environment import chosen_device, versions
+from mtgcn.environment import check_versions, chosen_device, versions
 from mtgcn.errors import InputError
 from mtgcn.shapes import Float, Int, Real
 from mtgcn.task import MISSING
@@ -57,7 +57,10 @@ class Ranks:
         store, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
         backend = "nccl" if chosen.type == "cuda" else "gloo"
         own_store = PrefixStore("mtgcn", store)
-        check_versions(own_store, rank, count)
+        own = {name: version for name, version in versions().items() if name != "python"}
+        own_store.set(f"versions {rank}", json.dumps(own))
+        for other in range(count):
+            check_versions(json.loads(own_store.get(f"versions {other}")), own, f"rank {other}")
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
         return Ranks(rank, count, chosen, store=own_store)
 
@@ -130,20 +133,6 @@ class Ranks:
             return bool(self.store.add("reported", 1) == 1)
         except RuntimeError:  # the store has ended with its process
             return True
-
-
-def check_versions(store: Any, rank: int, count: int) -> None:
-    """Raise an `InputError` on all ranks if packages differ between them."""
-    packages = {name: version for name, version in versions().items() if name != "python"}
-    store.set(f"versions {rank}", json.dumps(packages))
-    first, *others = (json.loads(store.get(f"versions {other}")) for other in range(count))
-    for other, found in enumerate(others, start=1):
-        for name in first:
-            if found.get(name) != first[name]:
-                raise InputError(
-                    f"rank {other} has {name} {found.get(name)} and rank 0 has {first[name]}; install the same version "
-                    "on all machines"
-                )
 
 
 MIN_LENGTH = 1e-11  # squared length of an independent column, relative to the longest; less is rounding error
