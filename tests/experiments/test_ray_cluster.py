@@ -291,10 +291,6 @@ class Lost(Exception):
     pass
 
 
-class Late(Exception):
-    pass
-
-
 @pytest.fixture
 def stand_in(monkeypatch):
     ray = StandIn()
@@ -302,7 +298,6 @@ def stand_in(monkeypatch):
         "ray": ray,
         "ray.exceptions": SimpleNamespace(
             **dict.fromkeys(("NodeDiedError", "OutOfMemoryError", "WorkerCrashedError"), Lost),
-            GetTimeoutError=Late,
             RayError=Lost,
         ),
         "ray.util.scheduling_strategies": SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: node),
@@ -365,11 +360,13 @@ def test_late_node_with_other_versions(units):
 @pytest.mark.usefixtures("stand_in")
 def test_silent_node(monkeypatch):
     def never(for_gpu):
-        raise Late
+        raise Lost("Get timed out")
 
     assert cluster_of({"CPU": 2.0}).chosen_device("cpu") == "cpu"
     monkeypatch.setattr(module, "describe_node", never)
-    with pytest.raises(InputError, match=r"node n \(0\) of the Ray cluster head:6379 has not answered for 60 s; check"):
+    with pytest.raises(
+        InputError, match=r"node n \(0\) of the Ray cluster head:6379 cannot run mtgcn: Get timed out; check"
+    ):
         cluster_of({"CPU": 2.0}).chosen_device("cpu")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Part:
     numbers: Int[np.ndarray, "nodes"]  # rows in the node table
     ids: pa.Array  # text
     adjacency: sp.csr_array
-    features: sp.csr_array | np.ndarray
+    features: Any  # a sparse or dense matrix
 
 
 def part_name(part: int) -> str:
@@ -233,41 +233,33 @@ def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
     firsts = np.arange(ranks.count + 1) * count // ranks.count  # consecutive parts, since their nodes are neighbours
     starts = np.cumsum([0, *(part.nodes for part in manifest.parts)])[firsts]
     mine = range(firsts[rank], firsts[rank + 1])
-    numbers, ids, features, row_starts, columns, values = ranks.together(lambda: _read_parts(manifest, mine))
-    boundary, columns = _renumbered(columns, starts[rank], starts[rank + 1])
-    communicator = RankCommunicator(ranks, starts, numbers, boundary)
+    part = ranks.together(lambda: _read_parts(manifest, mine))
+    boundary, columns = _renumbered(part.adjacency.indices, starts[rank], starts[rank + 1])
+    communicator = RankCommunicator(ranks, starts, part.numbers, boundary)
     shape = (communicator.here, communicator.here + communicator.boundary_size)
-    adjacency = sp.csr_array((values, columns, row_starts), shape=shape)
-    return LocalGraph(communicator, manifest, adjacency=adjacency, features=features, numbers=numbers, ids=ids)
+    adjacency = sp.csr_array((part.adjacency.data, columns, part.adjacency.indptr), shape=shape)
+    return LocalGraph(communicator, manifest, **vars(part) | {"adjacency": adjacency})
 
 
-def _read_parts(manifest: Manifest, parts: range) -> tuple[Any, ...]:
-    """Numbers, ids, features, row starts, columns and values of these parts, read one by one into arrays for all of
-    them, to save memory. Columns are positions in the order of all nodes."""
-    nodes = sum(manifest.parts[part].nodes for part in parts)
-    entries = sum(manifest.parts[part].entries for part in parts)
-    numbers, ids = np.empty(nodes, dtype=np.int64), []
-    row_starts = np.zeros(nodes + 1, dtype=np.int32 if entries < 2**31 else np.int64)
-    columns = np.empty(entries, dtype=np.int32 if manifest.num_nodes < 2**31 else np.int64)
-    values = np.empty(entries, dtype=np.float32)
-    sparse: list[sp.csr_array] = []
-    features: Any = None if manifest.sparse else np.empty((nodes, manifest.num_features), dtype=np.float32)
-    node = entry = 0
-    for number in parts:
+def _read_parts(manifest: Manifest, numbers: range) -> Part:
+    """These parts as one. A dense table is filled part by part, since it may take half of the memory."""
+    parts: list[Part] = []
+    shape = sum(manifest.parts[number].nodes for number in numbers), manifest.num_features
+    features: Any = None if manifest.sparse else np.empty(shape, dtype=np.float32)
+    node = 0
+    for number in numbers:
         part = read_part(manifest, number)
-        rows, some = slice(node, node + len(part.numbers)), slice(entry, entry + part.adjacency.nnz)
-        node, entry = rows.stop, some.stop
-        numbers[rows] = part.numbers
-        ids.append(part.ids)
-        row_starts[rows.start + 1 : rows.stop + 1] = part.adjacency.indptr[1:] + some.start
-        columns[some], values[some] = part.adjacency.indices, part.adjacency.data
-        if manifest.sparse:
-            sparse.append(part.features)
-        else:
-            features[rows] = part.features
-    if manifest.sparse:
-        features = sp.csr_array(sp.vstack(sparse, format="csr"))
-    return numbers, pa.concat_arrays(ids), features, row_starts, columns, values
+        if features is not None:
+            features[node : node + len(part.ids)] = part.features
+            node += len(part.ids)
+            part = replace(part, features=None)
+        parts.append(part)
+    return Part(
+        np.concatenate([part.numbers for part in parts]),
+        pa.concat_arrays([part.ids for part in parts]),
+        sp.csr_array(sp.vstack([part.adjacency for part in parts], format="csr")),
+        sp.csr_array(sp.vstack([part.features for part in parts], format="csr")) if features is None else features,
+    )
 
 
 def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
