@@ -195,8 +195,8 @@ def test_cluster_of_another_version(tmp_path, short_folder):
     with existing_cluster(short_folder, version="2.1.0") as (address, admitted):
         status, out, errors = finished(*SWEEP, "--ray", address, "--out", tmp_path / "rows", env=admitted)
     assert (status, out) == (2, "")
-    assert errors.startswith(f"mtgcn: error: the cluster at {address} has Ray 2.1.0 and Python ")
-    assert errors.endswith("; use the same versions in both places\n")
+    assert len(errors.splitlines()) == 1
+    assert f"at {address}: Version mismatch: The cluster was started with: Ray: 2.1.0 Python: " in errors
 
 
 def cluster_of(*resources):
@@ -412,24 +412,23 @@ def test_silent_port_times_out(monkeypatch):
             check_reachable(address)
 
 
-ERRORS = {
-    "the cluster at auto has Ray 2.1.0 and Python 3.10.2, this process Ray 2.60.0 and Python 3.11.7;": (
-        "Traceback\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.1.0\n    Python: 3.10.2\n"
-        "This process on node 1.2.3.4 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
-    ),
-    "the cluster at auto requires its token;": "ray.exceptions.AuthenticationError: RPC error\n\n",
-    "cannot join the Ray cluster at auto: ValueError: no raylet here; this machine must be a node of it": (
-        "Traceback\n  line 1\nValueError: no raylet here\n"
-    ),
-    "cannot join the Ray cluster at auto: it ended without a message;": "",
-}
-
-
-@pytest.mark.parametrize("message", ERRORS)
-def test_errors_of_ray_become_one_line(message, monkeypatch):
-    program = f"import sys; sys.stderr.write({ERRORS[message]!r}); sys.exit(1)"
-    monkeypatch.setattr(module, "_TRIAL", program)
-    with pytest.raises(InputError) as refused:
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("Traceback\nray.exceptions.AuthenticationError: InvalidAuthToken\n\n", "at auto requires its token; set RAY_"),
+        (
+            "Traceback\n  line 1\nValueError: no raylet here\n",
+            "at auto: ValueError: no raylet here; this machine must be",
+        ),
+        (
+            "RuntimeError: Version mismatch: with\n  Ray: 2.1.0\n",
+            "at auto: Version mismatch: with Ray: 2.1.0; this machine",
+        ),
+        ("", "at auto: it ended without a message;"),
+    ],
+)
+def test_errors_of_ray_become_one_line(output, message, monkeypatch):
+    monkeypatch.setattr(module, "_TRIAL", f"import sys; sys.stderr.write({output!r}); sys.exit(1)")
+    with pytest.raises(InputError, match=message) as refused:
         check_reachable("auto")
-    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)

@@ -133,31 +133,27 @@ class RayCluster:
         task = ray.remote(max_retries=RETRIES)(run_unit)
         lent: dict[str, ObjectRef] = {}
         pending: dict[ObjectRef, Unit] = {}
-        try:
-            for unit in units:
-                try:
-                    data = data_of(unit)
-                except InputError as error:
-                    yield unit, error
-                    continue
-                if unit.dataset not in lent:
-                    lent[unit.dataset] = ray.put(data.graph)
-                wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
-                # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
-                started = wanted.remote(unit, [lent[unit.dataset]], data.public_split, decisive_versions())
-                pending[started] = unit
-            while pending:
-                [done], _ = ray.wait(list(pending), num_returns=1)
-                unit = pending.pop(done)
-                try:
-                    yield unit, ray.get(done)
-                except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
-                    lost = f"its worker was lost {RETRIES + 1} times, most likely for want of memory"
-                    remedy = "start the same command on a cluster with more of it, what was finished is stored"
-                    yield unit, InputError(f"{lost}; {remedy}")
-        finally:
-            for reference in pending:
-                ray.cancel(reference, force=True)
+        for unit in units:
+            try:
+                data = data_of(unit)
+            except InputError as error:
+                yield unit, error
+                continue
+            if unit.dataset not in lent:
+                lent[unit.dataset] = ray.put(data.graph)
+            wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
+            # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
+            started = wanted.remote(unit, [lent[unit.dataset]], data.public_split, decisive_versions())
+            pending[started] = unit
+        while pending:
+            [done], _ = ray.wait(list(pending), num_returns=1)
+            unit = pending.pop(done)
+            try:
+                yield unit, ray.get(done)
+            except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
+                lost = f"its worker was lost {RETRIES + 1} times, most likely for want of memory"
+                remedy = "start the same command on a cluster with more of it, what was finished is stored"
+                yield unit, InputError(f"{lost}; {remedy}")
 
     def _asked(self, node: dict[str, Any], for_gpu: bool) -> str:
         """Query the device of a node and check its versions."""
@@ -242,24 +238,16 @@ def check_reachable(address: str) -> None:
             f"what listens at {address} has not answered as a Ray cluster for {SECONDS_TO_JOIN} s; give the address "
             "that ray start printed on the head node, usually with port 6379"
         ) from None
-    if trial.returncode:
-        raise InputError(_reason(address, trial.stderr))
-
-
-def _reason(address: str, output: str) -> str:
-    """The reason in Ray's error output, in one line."""
-    if "Version mismatch" in output:
-        versions = re.findall(r"^\s*(Ray|Python): *(\S+)", output, re.MULTILINE)
-        there, here = (" and ".join(" ".join(one) for one in half) for half in (versions[:2], versions[2:4]))
-        return f"the cluster at {address} has {there}, this process {here}; use the same versions in both places"
-    if "AuthenticationError" in output or "InvalidAuthToken" in output:
-        return (
+    if not trial.returncode:
+        return
+    if "InvalidAuthToken" in trial.stderr:
+        raise InputError(
             f"the cluster at {address} requires its token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
             "RAY_AUTH_TOKEN_PATH, as where it was started"
         )
-    lines = [line for line in output.splitlines() if line.strip()]
-    last_line = lines[-1].strip() if lines else "it ended without a message"
-    return (
-        f"cannot join the Ray cluster at {address}: {last_line}; this machine must be a node of it, which "
-        f"ray start --address=HOST:PORT makes it"
+    lines = trial.stderr.strip().splitlines() or ["it ended without a message"]
+    versions = re.search("Version mismatch.*", trial.stderr, re.DOTALL)
+    raise InputError(
+        f"cannot join the Ray cluster at {address}: {' '.join((versions[0] if versions else lines[-1]).split())}; this "
+        "machine must be a node of it, with the same Ray and Python, which ray start --address=HOST:PORT makes it"
     )
