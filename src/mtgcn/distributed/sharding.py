@@ -13,7 +13,6 @@ few edges connect different parts. Memory holds a few numbers per node and the l
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -46,52 +45,9 @@ GROWTH = 4  # of the size limit from level to level
 MAX_LINKS = 1 << 24  # between communities in memory; weaker ones are dropped
 NODE_COST = 32  # cost of a node in entries of the adjacency
 
-# Consecutive rows of the adjacency: the number of the first row, and the rows.
-Rows = tuple[int, sp.csr_array]
+Starts = Int[np.ndarray, "blocks"]  # the first rows of blocks, and the end
 RowNumbers = Int[np.ndarray, "rows"]
 NodeNumbers = Int[np.ndarray, "nodes"]
-
-
-class StoredMatrix:
-    """A sparse matrix whose entries are in files, mapped into memory, so that the system may drop what is not used."""
-
-    def __init__(self, path: Path, blocks: Iterable[sp.csr_array], width: int) -> None:
-        """Writes blocks of consecutive rows to files that start with `path`."""
-        self.width = width
-        kind = np.dtype(np.int32 if width < 2**31 else np.int64)
-        counts, firsts = [np.zeros(1, np.int64)], [0]
-        with open(f"{path}-columns", "wb") as columns, open(f"{path}-values", "wb") as values:
-            for block in blocks:
-                counts.append(np.diff(block.indptr))
-                firsts.append(firsts[-1] + block.shape[0])
-                block.indices.astype(kind).tofile(columns)
-                block.data.tofile(values)
-        self._firsts, self._starts = firsts, np.cumsum(np.concatenate(counts), dtype=np.int64)
-        self._columns, self._values = _mapped(f"{path}-columns", kind), _mapped(f"{path}-values", np.dtype(np.float32))
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    def __iter__(self) -> Iterator[Rows]:
-        for first, end in pairwise(self._firsts):
-            yield first, self.rows(np.arange(first, end))
-
-    @property
-    def counts(self) -> Int[np.ndarray, "rows"]:
-        """The number of entries of each row."""
-        return np.diff(self._starts)
-
-    def rows(self, numbers: RowNumbers) -> sp.csr_array:
-        counts = self._starts[numbers + 1] - self._starts[numbers]
-        ends = np.cumsum(counts)
-        entries = np.arange(counts.sum()) + np.repeat(self._starts[numbers] - ends + counts, counts)
-        kind = np.int32 if max(self.width, len(entries)) < 2**31 else np.int64
-        columns, starts = self._columns[entries].astype(kind), np.append(0, ends).astype(kind)
-        return sp.csr_array((self._values[entries], columns, starts), shape=(len(numbers), self.width))
-
-
-def _mapped(path: str, kind: np.dtype) -> np.ndarray:
-    return np.memmap(path, kind, mode="r") if os.path.getsize(path) else np.zeros(0, kind)
 
 
 def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableOptions) -> dict[str, Any]:
@@ -109,14 +65,15 @@ def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableO
             spill = folder / "spill"
             spill.mkdir()
             batches = edge_batches(edge_table, options, LargeIndex(table.ids, str(nodes)), str(nodes))
-            adjacency = _stored_adjacency(spill, batches, edge_table.path.stat().st_size, len(table.ids))
-            features = StoredMatrix(
-                spill / "features", map(sp.csr_array, table.features()), len(table.preprocessing.names)
-            )
-            if len(features) != len(table.ids):
+            buckets = int(min(len(table.ids), 1 + edge_table.path.stat().st_size // BYTES_PER_BUCKET))
+            starts = np.linspace(0, len(table.ids), buckets + 1).astype(np.int64)
+            adjacency = _stored_adjacency(spill, batches, starts)
+            blocks, width = map(sp.csr_array, table.features()), len(table.preprocessing.names)
+            features = stored_matrix(spill / "features", blocks, width, len(table.ids) * width)
+            if features.shape[0] != len(table.ids):
                 raise InputError(f"{nodes} has changed since it was first read; try again")
             name = edges.name.encode("utf-8", "backslashreplace").decode()  # also if it is not UTF-8
-            card, boundary = _write(folder, table, adjacency, features, parts, name)
+            card, boundary = _write(folder, table, adjacency, starts, features, parts, name)
             shutil.rmtree(spill)
     except HeldElsewhere:
         raise InputError(f"another process is writing to {out}; give another folder") from None
@@ -127,52 +84,74 @@ def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableO
     return {"shards": str(out), "parts": parts, **sizes, "boundary": boundary, "columns": columns}
 
 
-def _stored_adjacency(
-    folder: Path, batches: Iterable[tuple[EdgeRows, int]], list_bytes: int, nodes: int
-) -> StoredMatrix:
-    """The adjacency of listed edges. Of several weights of a pair the largest counts; a weight of 0 is no edge."""
-    buckets = int(min(nodes, 1 + list_bytes // BYTES_PER_BUCKET))
-    starts = np.linspace(0, nodes, buckets + 1).astype(np.int64)
+def stored_matrix(path: Path, blocks: Iterable[sp.csr_array], width: int, most: int) -> sp.csr_array:
+    """A matrix from blocks of consecutive rows, with at most this many entries. They are written to files which are
+    mapped into memory, so that the system may drop what is not used."""
+    kind = np.int32 if max(width, most) < 2**31 else np.int64
+    counts = [np.zeros(1, np.int64)]
+    with open(f"{path}-columns", "wb") as columns, open(f"{path}-values", "wb") as values:
+        for block in blocks:
+            counts.append(np.diff(block.indptr))
+            block.indices.astype(kind).tofile(columns)
+            block.data.tofile(values)
+    starts = np.cumsum(np.concatenate(counts)).astype(kind)
+    shape = len(starts) - 1, width
+    if not starts[-1]:
+        return sp.csr_array(shape, dtype=np.float32)
+    mapped = np.memmap(f"{path}-values", np.float32, "r"), np.memmap(f"{path}-columns", kind, "r")
+    return sp.csr_array((*mapped, starts), shape=shape)
+
+
+def _stored_adjacency(folder: Path, batches: Iterable[tuple[EdgeRows, int]], starts: Starts) -> sp.csr_array:
+    """The adjacency of listed edges, sorted in buckets of rows that begin at `starts`. Of several weights of a pair the
+    largest counts; a weight of 0 is no edge."""
+    nodes, paths = int(starts[-1]), [folder / f"edges-{number}" for number in range(len(starts) - 1)]
+    listed = 0
     for edges, _ in batches:
-        records = np.empty(2 * len(edges.sources), dtype=EDGE)  # in both directions, to the bucket of their row
+        records = np.empty(2 * len(edges.sources), dtype=EDGE)  # in both directions
+        listed += len(records)
         records["row"] = np.concatenate([edges.sources, edges.targets])
         records["column"] = np.concatenate([edges.targets, edges.sources])
         records["weight"] = 1 if edges.weights is None else np.concatenate([edges.weights, edges.weights])
         bucket = np.searchsorted(starts, records["row"], side="right") - 1
-        order = np.argsort(bucket, kind="stable")
-        ends = np.cumsum(np.bincount(bucket, minlength=buckets))
-        for number, some in enumerate(np.split(records[order], ends[:-1])):
-            with (folder / f"edges-{number}").open("ab") as file:
+        ends = np.cumsum(np.bincount(bucket, minlength=len(paths)))
+        for path, some in zip(paths, np.split(records[np.argsort(bucket, kind="stable")], ends[:-1]), strict=True):
+            with path.open("ab") as file:
                 some.tofile(file)
 
     def merged() -> Iterator[sp.csr_array]:
-        for number, (first, end) in enumerate(pairwise(starts.tolist())):
-            path = folder / f"edges-{number}"
-            records = np.fromfile(path, EDGE) if path.exists() else np.empty(0, EDGE)
-            path.unlink(missing_ok=True)
+        for path, (first, end) in zip(paths, pairwise(starts.tolist()), strict=True):
+            records = np.fromfile(path, EDGE)
+            path.unlink()
             records = records[np.lexsort((-records["weight"], records["column"], records["row"]))]
             again = (np.diff(records["row"], prepend=-1) == 0) & (np.diff(records["column"], prepend=-1) == 0)
             records = records[~again & (records["weight"] > 0)]
             row_starts = np.searchsorted(records["row"], np.arange(first, end + 1))
             yield sp.csr_array((records["weight"], records["column"], row_starts), shape=(end - first, nodes))
 
-    return StoredMatrix(folder / "adjacency", merged(), nodes)
+    return stored_matrix(folder / "adjacency", merged(), nodes, listed)
 
 
 def _write(
-    folder: Path, table: FittedTable, adjacency: StoredMatrix, features: StoredMatrix, parts: int, name: str
+    folder: Path,
+    table: FittedTable,
+    adjacency: sp.csr_array,
+    starts: Starts,
+    features: sp.csr_array,
+    parts: int,
+    name: str,
 ) -> tuple[dict[str, Any], float]:
     """Write parts and manifest; returns the manifest and the share of the edges that connect different parts."""
-    nodes, degrees = len(adjacency), adjacency.counts
+    nodes, degrees = len(table.ids), np.diff(adjacency.indptr)
     sparse = sp.issparse(next(table.features()))
-    order = local_order(adjacency, nodes, parts) if parts > 1 else np.arange(nodes)
+    order = local_order(adjacency, starts, parts) if parts > 1 else np.arange(nodes)
     place = np.empty(nodes, dtype=np.int64)
     place[order] = np.arange(nodes)
     entries = []
     loops = inside = 0
     for part, (first, end) in enumerate(pairwise(cuts(degrees[order] + NODE_COST, parts).tolist())):
         numbers, here = order[first:end], np.arange(end - first)
-        found = adjacency.rows(numbers)
+        found = adjacency[numbers]
         row, column = np.repeat(here, np.diff(found.indptr)), place[found.indices]
         is_loop = column == first + row
         loops += int(np.count_nonzero(is_loop))
@@ -181,33 +160,35 @@ def _write(
         values = np.append(found.data, np.zeros(len(here), np.float32))
         ends = np.stack([np.append(row, here), np.append(column, first + here)]).astype(found.indices.dtype)
         with_diagonal = sp.coo_array((values, tuple(ends)), shape=(len(here), nodes)).tocsr()
-        rows = features.rows(numbers)
+        rows = features[numbers]
         piece = Part(numbers, table.ids.take(pa.array(numbers)), with_diagonal, rows if sparse else rows.toarray())
         entries.append(write_part(folder / part_name(part), piece))
     total = int(degrees.sum())
     card: dict[str, Any] = {"name": name, "nodes": nodes, "edges": (total - loops) // 2, "entries": total}
-    card |= {"features": features.width, "feature_names": list(table.preprocessing.names), "sparse": sparse}
+    card |= {"features": features.shape[1], "feature_names": list(table.preprocessing.names), "sparse": sparse}
     card |= {"order": ORDER_TITLE if parts > 1 else "as in the node table", "versions": versions()}
     card |= {"preprocessing": table.preprocessing.plain(), "parts": entries}
     (folder / MANIFEST).write_text(manifest_text(card), encoding="utf-8")
     return card, 1 - inside / max(1, total - loops)
 
 
-def local_order(rows: Iterable[Rows], nodes: int, parts: int) -> NodeNumbers:
-    """The nodes in an order that suits this number of parts. `rows` are those of the adjacency, iterated repeatedly."""
+def local_order(links: sp.csr_array, starts: Starts, parts: int) -> NodeNumbers:
+    """The nodes of an adjacency in an order that suits this number of parts. Blocks of rows that begin at `starts` are
+    held in memory, one at a time."""
+    nodes = links.shape[0]
     largest = max(1, nodes // (COMMUNITIES_PER_PART * parts))
     levels: list[Int[np.ndarray, "members"]] = []  # the community of each node, then of each community, …
     members = np.ones(nodes, dtype=np.int64)
     while True:
-        _, community = np.unique(_communities(rows, members, largest), return_inverse=True)
-        links = _links(rows, community)
+        _, community = np.unique(_communities(links, starts, members, largest), return_inverse=True)
+        links = _links(links, starts, community)
         levels.append(community)
         stuck = len(levels) > 1 and links.shape[0] == len(members)
         members = np.bincount(community, weights=members).astype(np.int64)
         if 2 * largest >= nodes or stuck:
             break
         largest *= GROWTH
-        rows = [(0, links)]
+        starts = np.array([0, links.shape[0]])
     place = np.empty(links.shape[0], dtype=np.int64)
     place[reverse_cuthill_mckee(links, symmetric_mode=True)] = np.arange(len(place))
     for community in reversed(levels):
@@ -226,14 +207,15 @@ def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts
     return np.concatenate([[0], inner, [len(cost)]]).astype(np.int64)
 
 
-def _communities(rows: Iterable[Rows], members: NodeNumbers, largest: int) -> NodeNumbers:
+def _communities(links: sp.csr_array, starts: Starts, members: NodeNumbers, largest: int) -> NodeNumbers:
     """The community of each node (or smaller community, of `members` nodes), with at most `largest` nodes."""
     community = np.arange(len(members))
     size = members.copy()
     for number in range(ROUNDS):
-        for first, some in rows:
+        for first, end in pairwise(starts.tolist()):
+            some = links[first:end]
             # Half of the nodes at a time, since two nodes that join each other would only swap communities.
-            numbers = np.arange(first, first + some.shape[0], dtype=np.uint64) + np.uint64(number)
+            numbers = np.arange(first, end, dtype=np.uint64) + np.uint64(number)
             movable = np.flatnonzero(splitmix64(numbers) % np.uint64(2) == 0)
             chosen = _most_linked(some[movable], first + movable, community, size, largest)
             chosen = _within_room(chosen, members[first + movable], size, largest)
@@ -276,12 +258,13 @@ def _within_room(chosen: RowNumbers, members: RowNumbers, size: NodeNumbers, lar
     return chosen
 
 
-def _links(rows: Iterable[Rows], community: NodeNumbers) -> sp.csr_array:
+def _links(adjacency: sp.csr_array, starts: Starts, community: NodeNumbers) -> sp.csr_array:
     """Total weight between communities; at most `MAX_LINKS` of them, the strongest."""
     count = int(community.max()) + 1
     links = sp.csr_array((count, count), dtype=np.float32)
-    for first, some in rows:
-        row = np.repeat(community[first : first + some.shape[0]], np.diff(some.indptr))
+    for first, end in pairwise(starts.tolist()):
+        some = adjacency[first:end]
+        row = np.repeat(community[first:end], np.diff(some.indptr))
         links = links + sp.csr_array((some.data, (row, community[some.indices])), shape=(count, count))
         if links.nnz > MAX_LINKS:
             links.data[links.data <= np.partition(links.data, -MAX_LINKS // 2)[-MAX_LINKS // 2]] = 0
