@@ -6,8 +6,9 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import sharding
+from mtgcn.distributed.communicator import Ranks
 from mtgcn.distributed.sharding import cuts, local_order, shard_files, stored_matrix
-from mtgcn.distributed.shards import read_manifest, read_part
+from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io.options import TableOptions
 
@@ -16,16 +17,12 @@ OPTIONS = TableOptions(may_add_nodes=False)
 
 def whole_of(shards):
     """Ids, adjacency and features of all parts, in the order of the node table."""
-    manifest = read_manifest(shards)
-    parts = [read_part(manifest, part) for part in range(len(manifest.parts))]
-    numbers = np.concatenate([part.numbers for part in parts])
-    back = np.argsort(numbers)
-    assert sorted(numbers) == list(range(manifest.num_nodes))
-    ids = np.concatenate([part.ids.to_pylist() for part in parts])[back]
-    adjacency = sp.csr_array(sp.vstack([part.adjacency for part in parts]))
-    assert (adjacency.indptr[1:] > adjacency.indptr[:-1]).all()  # the diagonal is stored
-    features = np.concatenate([np.asarray(sp.csr_array(part.features).todense()) for part in parts])
-    return ids, adjacency.toarray()[np.ix_(back, back)], features[back]
+    graph = read_local_graph(read_manifest(shards), Ranks())
+    back = np.argsort(graph.numbers)
+    assert graph.numbers[back].tolist() == list(range(graph.num_nodes))
+    assert np.all(np.diff(graph.adjacency.indptr) > 0)  # the diagonal is stored
+    features = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+    return np.array(graph.ids.to_pylist())[back], graph.adjacency.toarray()[np.ix_(back, back)], features[back]
 
 
 @pytest.mark.parametrize("name", ["files", "sparse_files"])

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from mtgcn.distributed.communicator import RankCommunicator, Ranks
 from mtgcn.errors import InputError
+from mtgcn.estimator.persistence import checksum
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
@@ -142,7 +143,7 @@ def _sparse_from(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, 
 def manifest_text(content: dict[str, Any]) -> str:
     """The text of the manifest, with a checksum of itself."""
     whole = {"kind": KIND, "format": FORMAT, **content}
-    return json.dumps({**whole, "sha256": _content_sum(whole)}, indent=1)
+    return json.dumps({**whole, "sha256": checksum(whole)}, indent=1)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -161,7 +162,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
     if content.get("format") != FORMAT:
         raise InputError(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
-    if content.get("sha256") != _content_sum(content):
+    if content.get("sha256") != checksum(content):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     return Manifest.model_validate({**content, "folder": folder})
 
@@ -171,11 +172,6 @@ def check_replaceable(folder: Path, what: str, pattern: str) -> None:
     check_folder(folder, holds=f"the {what}")
     if folder.is_dir() and has_other_files(folder) and not any(folder.rglob(pattern)):
         raise InputError(f"{folder} holds files and no {what}; give another folder, nothing was touched")
-
-
-def _content_sum(content: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _file_sum(path: Path) -> str:
