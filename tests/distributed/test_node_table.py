@@ -48,10 +48,10 @@ def test_features_match_read_graph(table, block, monkeypatch):
 
 def test_preprocessing_is_fitted_to_a_sample(table, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_SIZE", 500)
+    monkeypatch.setattr(node_table, "MAX_ROWS", 60)
+    monkeypatch.setattr(node_table, "MIN_ROWS", 1)
     with pytest.warns(GraphNote, match="fitted to 60 of 200 rows, drawn at random"):
-        fitted = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
-    with pytest.warns(GraphNote):
-        again = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
+        fitted, again = (fit_table(table, TableOptions(columns={"label": False})) for _ in range(2))
     assert fitted.preprocessing == again.preprocessing
     table_of_features = features_of(fitted)
     assert table_of_features.shape == (ROWS, len(fitted.preprocessing.names))

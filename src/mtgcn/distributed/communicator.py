@@ -114,16 +114,16 @@ class Ranks:
 
     def together(self, work: Callable[[], T]) -> T:
         """The result of `work`, which does not communicate. An `InputError` of one rank is raised on all ranks."""
-        result: list[T] = []
+        result: Any = None
         fault = None
         try:
-            result.append(work())
+            result = work()
         except InputError as error:
             fault = str(error)
-        faults = [message for message in self.gather(fault) if message is not None]
-        if faults:
-            raise InputError(faults[0])
-        return result[0]
+        for message in self.gather(fault):
+            if message is not None:
+                raise InputError(message)
+        return result
 
     def first_to_report(self) -> bool:
         """Whether this rank is the first with an error: it prints the message, as the others fail for that reason."""

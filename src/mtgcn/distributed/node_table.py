@@ -53,8 +53,8 @@ class FittedTable:
             yield self.preprocessing.matrix(rows)
 
 
-def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None) -> FittedTable:
-    """Read a node table once, and fit the preprocessing to at most `max_rows` rows."""
+def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
+    """Read the ids of a node table, and fit the preprocessing to its rows."""
     table = open_table(path, options)
     columns = node_columns(table, options, labels_elsewhere=True)
     if not columns.features:
@@ -66,7 +66,7 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
     kinds = given_kinds(table, options, columns)
     numbers = number_columns(table, columns, options, kinds)
     ids = _read_ids(table, columns)
-    most = max_rows or max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
+    most = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
     chosen = np.sort(np.argsort(splitmix64(np.arange(len(ids), dtype=np.uint64)))[:most])
     while True:
         texts = [column for column in columns.features if column not in numbers]

@@ -47,7 +47,6 @@ class PartEntry(BaseModel):
     file: str
     sha256: str
     nodes: NonNegativeInt
-    entries: NonNegativeInt
 
 
 class Manifest(BaseModel):

@@ -56,7 +56,12 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
     if address != LOCAL:
         check_reachable(address)
     else:
-        _keep_to_this_machine()
+        # Ray reads these when it is imported: loopback address only, on any system, no usage statistics, and a token
+        # that exists only in this process, so that other users of the machine cannot connect.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     import ray
 
     folder = None
@@ -75,15 +80,6 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
         ray.shutdown()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _keep_to_this_machine() -> None:
-    """Settings that Ray reads when it is imported: loopback address only, no usage statistics, and a token that exists
-    only in this process, so that other users of the machine cannot connect."""
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # selects the loopback address on any system
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 @dataclass(frozen=True)
