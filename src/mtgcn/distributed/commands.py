@@ -106,7 +106,8 @@ def fit(
     except InputError as error:
         message, status = str(error), BAD_INPUT
     except KeyboardInterrupt:
-        message, status = f"stopped by a signal, perhaps as another rank has failed; {restart}", STOPPED
+        why = "interrupted" if ranks.count == 1 else "stopped by a signal, perhaps as another rank has failed"
+        message, status = f"{why}; {restart}", STOPPED
     except RuntimeError as error:
         if ranks.count == 1 or not any(word in str(error).lower() for word in LOST_RANK):
             if ranks.first_to_report():
