@@ -76,7 +76,6 @@ def test_column_that_turns_out_to_be_text(tmp_path, monkeypatch):
 def test_sparse_table(sparse_files):
     fitted = fit_table(sparse_files / "nodes.csv", TableOptions())
     whole = read_graph(None, nodes=sparse_files / "nodes.csv")
-    assert fitted.sparse
     rows = sp.vstack(list(fitted.features()))
     assert (rows != whole.features).nnz == 0
 

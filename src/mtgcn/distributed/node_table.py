@@ -6,7 +6,7 @@ Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducibl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -35,22 +35,9 @@ MIN_ROWS = 10_000
 class FittedTable:
     """The ids of a table, in the order of its rows, and the preprocessing fitted to it."""
 
-    table: Table
-    columns: NodeColumns
-    numbers: Sequence[int]  # the numeric columns
-    texts: Sequence[int]  # the other features
-    sparse: bool
     ids: pa.Array
     preprocessing: Preprocessor
-
-    def features(self) -> Iterator[sp.csr_array | np.ndarray]:
-        """The features, a batch of rows at a time."""
-        for batch in self.table.batches(self.texts, self.numbers):
-            texts = [cells.texts() for cells in batch.texts]
-            values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
-            words = dict(zip(self.texts, texts, strict=True))
-            rows = column_table(self.table, self.columns, self.numbers, values, words, batch.places)
-            yield self.preprocessing.matrix(rows)
+    features: Callable[[], Iterator[sp.csr_array | np.ndarray]]  # a batch of rows at a time
 
 
 def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
@@ -82,7 +69,14 @@ def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
         )
     if len(ids) > len(chosen):
         note(f"{table.path}: preprocessing was fitted to {len(chosen)} of {len(ids)} rows, drawn at random")
-    return FittedTable(table, columns, numbers, texts, sp.issparse(sample.numbers), ids, preprocessing)
+
+    def features() -> Iterator[sp.csr_array | np.ndarray]:
+        for batch in table.batches(texts, numbers):
+            values = sp.csr_array(batch.numbers) if sp.issparse(sample.numbers) else batch.numbers
+            words = dict(zip(texts, (cells.texts() for cells in batch.texts), strict=True))
+            yield preprocessing.matrix(column_table(table, columns, numbers, values, words, batch.places))
+
+    return FittedTable(ids, preprocessing, features)
 
 
 def _read_ids(table: Table, columns: NodeColumns) -> pa.Array:

@@ -73,15 +73,14 @@ def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableO
             if features.shape[0] != len(table.ids):
                 raise InputError(f"{nodes} has changed since it was first read; try again")
             name = edges.name.encode("utf-8", "backslashreplace").decode()  # also if it is not UTF-8
-            card, boundary = _write(folder, table, adjacency, starts, features, parts, name)
+            summary = _write(folder, table, adjacency, starts, features, parts, name)
+            del adjacency, features  # Windows removes no file that is mapped
             shutil.rmtree(spill)
     except HeldElsewhere:
         raise InputError(f"another process is writing to {out}; give another folder") from None
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror or error}; make room, or give another folder") from error
-    sizes = {key: card[key] for key in ("nodes", "edges", "features", "order")}
-    columns = table.preprocessing.lines()
-    return {"shards": str(out), "parts": parts, **sizes, "boundary": boundary, "columns": columns}
+    return {"shards": str(out), "parts": parts, **summary, "columns": table.preprocessing.lines()}
 
 
 def stored_matrix(path: Path, blocks: Iterable[sp.csr_array], width: int, most: int) -> sp.csr_array:
@@ -140,8 +139,8 @@ def _write(
     features: sp.csr_array,
     parts: int,
     name: str,
-) -> tuple[dict[str, Any], float]:
-    """Write parts and manifest; returns the manifest and the share of the edges that connect different parts."""
+) -> dict[str, Any]:
+    """Write parts and manifest; returns a summary, with the share of the edges that connect different parts."""
     nodes, degrees = len(table.ids), np.diff(adjacency.indptr)
     sparse = sp.issparse(next(table.features()))
     order = local_order(adjacency, starts, parts) if parts > 1 else np.arange(nodes)
@@ -164,12 +163,13 @@ def _write(
         piece = Part(numbers, table.ids.take(pa.array(numbers)), with_diagonal, rows if sparse else rows.toarray())
         entries.append(write_part(folder / part_name(part), piece))
     total = int(degrees.sum())
-    card: dict[str, Any] = {"name": name, "nodes": nodes, "edges": (total - loops) // 2, "entries": total}
-    card |= {"features": features.shape[1], "feature_names": list(table.preprocessing.names), "sparse": sparse}
-    card |= {"order": ORDER_TITLE if parts > 1 else "as in the node table", "versions": versions()}
-    card |= {"preprocessing": table.preprocessing.plain(), "parts": entries}
+    summary: dict[str, Any] = {"nodes": nodes, "edges": (total - loops) // 2, "features": features.shape[1]}
+    summary["order"] = ORDER_TITLE if parts > 1 else "as in the node table"
+    fitted = table.preprocessing
+    card = {"name": name, **summary, "entries": total, "feature_names": list(fitted.names), "sparse": sparse}
+    card |= {"versions": versions(), "preprocessing": fitted.plain(), "parts": entries}
     (folder / MANIFEST).write_text(manifest_text(card), encoding="utf-8")
-    return card, 1 - inside / max(1, total - loops)
+    return summary | {"boundary": 1 - inside / max(1, total - loops)}
 
 
 def local_order(links: sp.csr_array, starts: Starts, parts: int) -> NodeNumbers:
