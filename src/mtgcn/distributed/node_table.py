@@ -69,10 +69,11 @@ def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
         )
     if len(ids) > len(chosen):
         note(f"{table.path}: preprocessing was fitted to {len(chosen)} of {len(ids)} rows, drawn at random")
+    sparse = sp.issparse(sample.numbers)
 
     def features() -> Iterator[sp.csr_array | np.ndarray]:
         for batch in table.batches(texts, numbers):
-            values = sp.csr_array(batch.numbers) if sp.issparse(sample.numbers) else batch.numbers
+            values = sp.csr_array(batch.numbers) if sparse else batch.numbers
             words = dict(zip(texts, (cells.texts() for cells in batch.texts), strict=True))
             yield preprocessing.matrix(column_table(table, columns, numbers, values, words, batch.places))
 
