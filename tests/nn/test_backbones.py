@@ -8,8 +8,8 @@ from torch import nn
 from mtgcn.errors import InputError
 from mtgcn.methods import create, method_from_text
 from mtgcn.methods.base import fit_in_chunks
+from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.nn.backbones import BACKBONES, ModuleNetwork
-from mtgcn.nn.base import NetworkSettings
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 from own_modules import NeighbourSum, WeightedSum
@@ -108,7 +108,7 @@ def task(make_graph):
 @pytest.fixture
 def stack(task):
     def build(backbone, peers=2):
-        return ModuleNetwork(task, peers, NetworkSettings(), backbone)
+        return ModuleNetwork(task, peers, MTGCN(backbone=backbone))
 
     return build
 
@@ -268,7 +268,7 @@ def test_bytes_of_a_module(task):
             super().__init__()
             self.layer = nn.Sequential(nn.Linear(24, 1000), nn.ReLU(), nn.Linear(1000, 3))
 
-    narrow, wide = (ModuleNetwork.bytes_per_model(task, NetworkSettings(), one) for one in (NeighbourSum(), Wide()))
+    narrow, wide = (ModuleNetwork.bytes_per_model(task, MTGCN(backbone=one)) for one in (NeighbourSum(), Wide()))
     grown = 4 * 4 * (24 * 1000 + 1000 + 3000 + 3) + 40 * 1000 * 4  # parameters, and the hidden layer at 40 nodes
     assert wide - narrow == pytest.approx(grown, rel=0.05)
 

@@ -128,11 +128,13 @@ class Method(Settings, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkMethod(NetworkSettings, Method):
-    """A method that trains `network(task)`, a GCN for every run unless it says otherwise."""
+    """A method that trains a network for every run."""
+
+    architecture: ClassVar[type[StackedNetwork]] = GCN
 
     def network(self, task: Task) -> StackedNetwork:
         """The untrained networks of all runs."""
-        return GCN(task, peers=1, settings=self)
+        return self.architecture(task, 1, self)
 
     def train(self, network: StackedNetwork, phases: Sequence[Phase], **more: Any) -> dict[str, np.ndarray]:
         """The history of training with Adam."""
@@ -147,7 +149,7 @@ class NetworkMethod(NetworkSettings, Method):
         return each_peer(network.probabilities())
 
     def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels)
+        return self.architecture.bytes_per_model(task, self)
 
 
 @dataclass(frozen=True, kw_only=True)
