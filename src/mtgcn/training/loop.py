@@ -22,7 +22,7 @@ from mtgcn.errors import InputError
 from mtgcn.nn.base import CLASSES, PEERS, NodeValues, StackedNetwork, StackedParameters
 from mtgcn.shapes import Bool, Float, Int, Real
 from mtgcn.task import MISSING
-from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, note_divergence, report_progress
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, report_progress
 from mtgcn.training.pseudo_labels import PseudoLabels
 
 if TYPE_CHECKING:
@@ -83,13 +83,11 @@ def train(
         trainable.resume_after(done)
         if record and first_epochs is not None:
             record.resume_after(done, first_epochs)
-    losses: list[str] = []  # names, of the current phase
     trainable.train()
 
     def epoch(phase: Phase) -> None:
         trainable.new_epoch()
         step = phase.step()
-        losses[:] = step.losses
         optimiser.zero_grad()
         torch.stack(list(step.losses.values())).sum().backward()
         values = {**step.losses, **step.notes}
@@ -114,9 +112,6 @@ def train(
                 checkpoints.save(state, record.first_epochs() if record else None)
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
                 report_progress(done, total, partial(history.means, done - 1))
-        for name in losses:
-            of_phase = history.values[name][done - phase.epochs : done].cpu().numpy()
-            note_divergence(f"its loss {name!r}", "epoch", of_phase, before=done - phase.epochs, total=total)
     return history.read()
 
 
