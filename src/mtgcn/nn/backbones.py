@@ -55,9 +55,6 @@ def network_class(backbone: Backbone) -> type[StackedNetwork]:
 
 
 _INITIAL, _DROPOUT = 0xA0, 0xA1  # streams of a run's seed
-# Usual names of the parameters that give a module its numbers of features and classes.
-_FEATURES = ("features", "num_features", "in_channels", "in_features", "in_dim", "input_dim")
-_CLASSES = ("classes", "num_classes", "out_channels", "out_features", "out_dim", "output_dim")
 
 
 class ModuleNetwork(StackedNetwork):
@@ -85,7 +82,9 @@ class ModuleNetwork(StackedNetwork):
         # In a list, so that torch does not register its parameters: the stacked ones replace them.
         self._template = [template]
         self._names = {name: name.replace(".", "/") for name in _numbers(template)}
-        trained = self._trained_names(template)
+        trained = {name for name, parameter in template.named_parameters() if parameter.requires_grad}
+        if not trained:
+            raise InputError(f"{type(template).__name__} has no parameter that could be trained; give one that learns")
         for name, stacked in self._names.items():
             values = torch.stack([torch.stack([_numbers(one)[name].detach() for one in row]) for row in drawn])
             self.add_parameter(stacked, values, run_axis=0, trained=name in trained)
@@ -145,9 +144,20 @@ class ModuleNetwork(StackedNetwork):
 
     def _drawn(self, backbone: nn.Module | Factory, seed: int, peer: int) -> nn.Module:
         """A module on the task's device, initialised from the seed of a run and the number of a peer."""
+        sizes = self.task.graph.num_features, self.task.num_classes
         with _seeded((_INITIAL, seed, peer), self.device):
-            made, task = isinstance(backbone, nn.Module), self.task
-            module = deepcopy(backbone) if made else _made(backbone, task.graph.num_features, task.num_classes)
+            if made := isinstance(backbone, nn.Module):
+                module = deepcopy(backbone)
+            else:
+                signature = inspect.signature(backbone)
+                try:
+                    signature.bind(*sizes)
+                except TypeError:
+                    raise InputError(
+                        f"backbone {getattr(backbone, '__name__', 'given')} takes ({', '.join(signature.parameters)}); "
+                        "give a function of (features, classes) that makes the module"
+                    ) from None
+                module = backbone(*sizes)
             if not isinstance(module, nn.Module):
                 raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
             module = module.to(self.device, torch.float32)
@@ -158,43 +168,9 @@ class ModuleNetwork(StackedNetwork):
                 _reset_parameters(module)
         return module
 
-    def _trained_names(self, module: nn.Module) -> set[str]:
-        """The parameters that require a gradient and affect the output."""
-        tried = deepcopy(module).train()  # a forward pass may change buffers
-        wanted = {name: parameter for name, parameter in tried.named_parameters() if parameter.requires_grad}
-        with torch.enable_grad(), _seeded((0,), self.device):
-            answer = self._answer(tried)
-        if not answer.requires_grad:
-            raise InputError(
-                f"{type(module).__name__} has no parameter that could be trained; give a module that learns"
-            )
-        gradients = torch.autograd.grad(answer.sum(), list(wanted.values()), allow_unused=True)
-        return {name for name, gradient in zip(wanted, gradients, strict=True) if gradient is not None}
-
 
 def _numbers(module: nn.Module) -> dict[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def _made(backbone: Callable[..., object], features: int, classes: int) -> object:
-    """The module of a function or class: by the usual names of its parameters, or by their order."""
-    signature = inspect.signature(backbone)
-    of_features, of_classes = (
-        next((name for name in names if name in signature.parameters), None) for names in (_FEATURES, _CLASSES)
-    )
-    tries: list[tuple[tuple[int, ...], dict[str, int]]] = [((features, classes), {}), ((), {})]
-    if of_features and of_classes:
-        tries = [((), {of_features: features, of_classes: classes})]
-    for arguments, named in tries:
-        try:
-            signature.bind(*arguments, **named)
-        except TypeError:
-            continue
-        return backbone(*arguments, **named)
-    raise InputError(
-        f"backbone {getattr(backbone, '__name__', 'given')} takes ({', '.join(signature.parameters)}), not just the "
-        "numbers of features and classes; give a function of (features, classes) that makes the module"
-    )
 
 
 def _reset_parameters(module: nn.Module) -> None:

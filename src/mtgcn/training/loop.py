@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -248,8 +248,10 @@ class Optimiser:
         for group in self.groups:
             for steps in group.steps:
                 steps += 1
-            gradients = [cast(Tensor, parameter.grad) for parameter in group.parameters]
-            tensors: list[Any] = [group.parameters, gradients, group.first, group.second, [], group.steps]
+            each = zip(group.parameters, group.first, group.second, group.steps, strict=True)
+            used = [(one, one.grad, *state) for one, *state in each if one.grad is not None]  # a module may not use all
+            parameters, gradients, first, second, steps_taken = map(list, zip(*used, strict=True))
+            tensors: list[Any] = [parameters, gradients, first, second, [], steps_taken]
             torch._fused_adam_(*tensors, **self.options, weight_decay=group.weight_decay)
 
 
