@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Optional
 
 import numpy as np
@@ -126,25 +126,6 @@ def test_invalid_values_are_refused(setting, value, message):
 def test_valid_values_are_unchanged(setting, values):
     for value in values:
         assert getattr(Everything(**{setting: value}), setting) is value
-
-
-def test_rules_between_settings():
-    @dataclass(frozen=True)
-    class Ordered(Everything):
-        least: int = 0
-        most: int = 9
-
-        def __post_init__(self):
-            super().__post_init__()
-            if self.least > self.most:
-                raise InputError(f"least is {self.least}; give at most {self.most}")
-
-    with pytest.raises(InputError, match="least is 5; give at most 4"):
-        Ordered(least=5, most=4)
-    with pytest.raises(InputError, match="most is 'x'; give a whole number"):
-        Ordered(least=5, most="x")
-    with pytest.raises(InputError, match="hops is 1"):
-        replace(Ordered(), hops=1)
 
 
 def test_unresolvable_annotations_are_not_checked():

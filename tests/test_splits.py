@@ -6,7 +6,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import LARGEST_SEED, Split, check_seed, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import LARGEST_SEED, Split, draw_over_all, draw_splits, read_splits
 
 
 @pytest.fixture
@@ -151,11 +151,6 @@ def test_too_few_nodes_for_validation():
         draw_splits(graph, 1, runs=1, seed=0, validation_per_class=2)
 
 
-def test_per_class_counts(graph):
-    assert per_class_counts(graph, 2).tolist() == [2, 2, 2]
-    assert per_class_counts(graph, [4, 1, 2]).tolist() == [4, 1, 2]
-
-
 def test_parts_are_disjoint():
     for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
         with pytest.raises(InputError, match="occurs twice in a split"):
@@ -210,7 +205,3 @@ def test_invalid_split_files(graph, tmp_path, content, message):
 def test_missing_split_file(graph, tmp_path):
     with pytest.raises(InputError, match=r"cannot read split file .*none\.json: No such file"):
         read_splits(tmp_path / "none.json", graph)
-
-
-def test_largest_seed():
-    assert check_seed(LARGEST_SEED) == LARGEST_SEED

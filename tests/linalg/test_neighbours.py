@@ -38,13 +38,6 @@ def test_neighbour_graph_matches_brute_force(points, metric, mutual, sparse):
     assert np.array_equal(neighbour_graph(table, 5, metric, mutual).toarray(), expected)
 
 
-def test_equal_rows_are_neighbours():
-    edges = neighbour_graph(np.zeros((6, 2)), k=3)
-    assert edges.diagonal().sum() == 0
-    assert (edges.sum(axis=1) >= 3).all()
-    assert (edges != edges.T).nnz == 0
-
-
 def test_nearest_by_hand():
     assert nearest([[0.0], [10.0], [4.0]], [[1.0], [9.0]], k=2).tolist() == [[0, 2], [1, 2]]
     assert nearest([[0.0], [10.0]], [[0.0]], k=1).tolist() == [[0]]  # a known row is its own neighbour
@@ -66,9 +59,13 @@ def test_search_by_products_is_exact(monkeypatch, metric, rows):
     assert found[3, 7] == 1
 
 
-def test_search_by_products_among_equal_rows(monkeypatch):
-    monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
+@pytest.mark.parametrize("work", [2**40, pytest.param(0, marks=pytest.mark.long)], ids=["products", "approximate"])
+@pytest.mark.parametrize("rows", [0, neighbours.EXACT_ROWS])
+def test_search_among_equal_rows(monkeypatch, rows, work):
+    monkeypatch.setattr(neighbours, "EXACT_ROWS", rows)
+    monkeypatch.setattr(neighbours, "EXACT_WORK", work)
     edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
+    assert np.array_equal(edges, edges.T)
     assert np.trace(edges) == 0
     assert (edges.sum(axis=1) >= 4).all()
     assert edges[:300, 300:].sum() == 0
@@ -122,15 +119,6 @@ def test_approximate_search_is_accurate_and_reproducible(always_approximate, spa
     assert found.diagonal().sum() == 0
     assert (found != neighbour_graph(table, k=8, seed=3)).nnz == 0
     assert torch.get_num_threads() == 1
-
-
-@pytest.mark.long
-def test_approximate_search_among_equal_rows(always_approximate):
-    edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
-    assert np.array_equal(edges, edges.T)
-    assert np.trace(edges) == 0
-    assert (edges.sum(axis=1) >= 4).all()
-    assert edges[:300, 300:].sum() == 0
 
 
 @pytest.mark.parametrize(

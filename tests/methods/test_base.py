@@ -129,9 +129,6 @@ def test_extreme_settings_are_finite_or_refused(make_graph, name, setting, monke
     for value in [*filter(allowed, small), *[*filter(allowed, large)][-1:]]:
         answer, refusal = answered(create(name, **settings | {setting: value}), task)
         assert f"{setting} is {value:g} (usually " in refusal if answer is None else np.isfinite(answer).all()
-    for value in (1e38, np.inf, -np.inf, np.nan):
-        with pytest.raises(InputError, match=f"^{setting} is "):
-            create(name, **{setting: value})
 
 
 RUNS = 2
@@ -175,16 +172,6 @@ def test_apply_is_order_invariant(make_graph):
     shuffled = Graph(graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names)
     probabilities = method.apply(prediction.parameters, shuffled)
     np.testing.assert_allclose(probabilities, prediction.peers[:, :, order], atol=1e-6)
-
-
-def test_apply_with_output_first(make_graph):
-    graph = make_graph()
-    method = quick("mt-gcn", output="first")
-    prediction = fitted(method, graph)
-    peers = method.apply(prediction.parameters, graph)
-    np.testing.assert_allclose(peers, prediction.peers, atol=1e-6)
-    np.testing.assert_allclose(method.combined(peers), prediction.probabilities, atol=1e-6)
-    assert np.abs(peers.mean(axis=1) - prediction.probabilities).max() > 1e-3
 
 
 def test_apply_refuses_other_features(make_graph):
