@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from mtgcn.errors import InputError
 from mtgcn.linalg import neighbours
-from mtgcn.linalg.neighbours import nearest, neighbour_graph
+from mtgcn.linalg.neighbours import neighbour_graph, neighbour_search
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,11 @@ def test_neighbour_graph_matches_brute_force(points, metric, mutual, sparse):
 
 
 def test_nearest_by_hand():
-    assert nearest([[0.0], [10.0], [4.0]], [[1.0], [9.0]], k=2).tolist() == [[0, 2], [1, 2]]
-    assert nearest([[0.0], [10.0]], [[0.0]], k=1).tolist() == [[0]]  # a known row is its own neighbour
+    search = neighbour_search([[0.0], [10.0], [4.0]], 2, "euclidean")
+    assert search([[1.0], [9.0]]).tolist() == [[0, 2], [1, 2]]
+    assert search([[0.0]])[0, 0] == 0  # a known row is its own neighbour
+    with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
+        neighbour_search([[0.0], [1.0]], 3, "euclidean")
 
 
 @pytest.mark.parametrize("metric", neighbours.BY_PRODUCTS)
@@ -137,13 +140,6 @@ def test_approximate_search_is_accurate_and_reproducible(always_approximate, spa
 def test_invalid_tables_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         neighbour_graph(**{"X": [[0.0], [1.0], [2.0]], "k": 1, **given})
-
-
-def test_invalid_new_rows_are_refused():
-    with pytest.raises(InputError, match="new rows have 2 features and known ones 1"):
-        nearest([[0.0], [1.0]], [[0.0, 1.0]], k=1)
-    with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
-        nearest([[0.0], [1.0]], [[0.0]], k=3)
 
 
 def test_ties_do_not_depend_on_threads():
