@@ -134,7 +134,6 @@ def test_approximate_search_is_accurate_and_reproducible(always_approximate, spa
         ({"X": sp.csr_array([[0.0], [1.0], [np.inf]])}, "a feature of row 2 is NaN or infinite"),
         ({"X": [["a"], ["b"], ["c"]]}, "X is no table of numbers"),
         ({"X": [1.0, 2.0, 3.0]}, r"X of shape \(3,\); give a table"),
-        ({"X": np.zeros((3, 0))}, r"X of shape \(3, 0\)"),
     ],
 )
 def test_invalid_tables_are_refused(given, message):

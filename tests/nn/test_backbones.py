@@ -7,7 +7,6 @@ from torch import nn
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create, method_from_text
-from mtgcn.methods.base import fit_in_chunks
 from mtgcn.methods.mt_gcn import MTGCN
 from mtgcn.nn.backbones import BACKBONES, ModuleNetwork
 from mtgcn.splits import draw_splits
@@ -44,12 +43,6 @@ def test_best_training_checkpoint_of_awkward_graphs(backbone, awkward):
     probabilities = fit(backbone, awkward, checkpoint="best-training").probabilities
     assert np.isfinite(probabilities).all()
     np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)
-
-
-def test_chunks_are_independent(backbone, graph):
-    method, task = create("mt-gcn", **QUICK, backbone=backbone), task_of(graph)
-    apart = fit_in_chunks(method, task, memory_budget=1).probabilities
-    np.testing.assert_allclose(apart, method.fit(task).probabilities, atol=1e-4)
 
 
 def test_trained_peers_apply_to_other_graphs(backbone, graph, make_graph):
