@@ -84,7 +84,8 @@ class MTGCN(NetworkMethod):
         def answer(values: NodeValues) -> Float[Tensor, "nodes classes runs some"]:
             return values[..., self.answering_peers]
 
-        teaching, recorder = Teaching(self, network, task), Recorder(self.warmup_epochs + self.teaching_epochs)
+        teaching = Teaching(self, network, task)
+        recorder = Recorder(network, self.warmup_epochs + self.teaching_epochs, answer)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
@@ -97,13 +98,11 @@ class MTGCN(NetworkMethod):
             phases,
             communicator=task.communicator,
             record=teaching.record,
-            after_epoch=lambda done: recorder.after_epoch(
-                done, lambda: answer(network.probabilities()), teaching.chosen
-            ),
+            after_epoch=lambda done: recorder.after_epoch(done, teaching.chosen),
         )
         if best:
             network.load_state_dict(best.parameters)
-        recorder.finish(network)
+        recorder.finish()
         probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
             mean_of_peers(answer(probabilities)),

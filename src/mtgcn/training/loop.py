@@ -328,27 +328,26 @@ def recording(every: int = 10) -> AbstractContextManager[Recording]:
 class Recorder:
     """Takes the snapshots of one fit within a `recording` context; outside of one, none."""
 
-    def __init__(self, epochs: int) -> None:
-        self.to = _recording.get()
+    def __init__(self, network: StackedNetwork, epochs: int, answer: Callable[[NodeValues], NodeValues]) -> None:
+        """`answer` selects from the probabilities of all peers those whose mean is the prediction."""
+        self.network, self.answer, self.to = network, answer, _recording.get()
         self.epochs = [] if self.to is None else [*range(self.to.every, epochs, self.to.every), epochs]
         self.snapshots: list[tuple[Tensor, Tensor | None]] = []
 
-    def after_epoch(
-        self, done: int, probabilities: Callable[[], NodeValues], chosen: PseudoLabels | None = None
-    ) -> None:
-        """Keep the classes predicted by the mean of these probabilities, and the pseudo labels of the epoch."""
+    def after_epoch(self, done: int, chosen: PseudoLabels | None) -> None:
+        """Keep the predicted classes and the pseudo labels of this epoch."""
         if done in self.epochs:
-            predicted = probabilities().mean(PEERS).argmax(CLASSES)  # nodes, runs
+            predicted = self.answer(self.network.probabilities()).mean(PEERS).argmax(CLASSES)  # nodes, runs
             nodes = None if chosen is None else torch.where(chosen.filled, chosen.nodes, MISSING)
             self.snapshots.append((predicted.to(torch.int32), nodes))
 
-    def finish(self, network: StackedNetwork) -> None:
+    def finish(self) -> None:
         """Add all snapshots to the recording."""
         if self.to is None or not self.snapshots:
             return
-        classes, (last, nodes) = network.task.num_classes, self.snapshots[-1]
+        classes, (last, nodes) = self.network.task.num_classes, self.snapshots[-1]
         if nodes is None:  # never any pseudo label
-            nodes = last.new_empty(0, network.runs, network.peers)
+            nodes = last.new_empty(0, self.network.runs, self.network.peers)
         chosen = [torch.full_like(nodes, MISSING) if one is None else one for _, one in self.snapshots]
         by_class = torch.stack(chosen).to(torch.int32).unflatten(1, (classes, len(nodes) // classes))
         predicted = torch.stack([one for one, _ in self.snapshots]).permute(2, 0, 1)
