@@ -10,15 +10,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import io
 import math
 import numbers
 import operator
+import re
 import sys
 import textwrap
-import tokenize
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
@@ -211,7 +209,7 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
     meanings: dict[str, str] = {}
     for owner in reversed(settings_class.__mro__):
         try:
-            meanings |= _comments(textwrap.dedent(inspect.getsource(owner))) if inspect.get_annotations(owner) else {}
+            meanings |= _comments(inspect.getsource(owner)) if inspect.get_annotations(owner) else {}
         except (OSError, TypeError):  # made without a source file
             continue
     found = []
@@ -233,16 +231,10 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
 
 def _comments(source: str) -> dict[str, str]:
     """The comment on the line of each field or, where there is none, on the lines right above it."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
-    texts = {line: token.string.lstrip("# ") for line, token in comments.items()}
-    alone = {line for line, token in comments.items() if token.line.lstrip().startswith("#")}
-    found = {}
-    for owner in (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)):
-        for declared in (node for node in owner.body if isinstance(node, ast.AnnAssign)):
-            first, last = declared.lineno, declared.end_lineno or declared.lineno
-            while first - 1 in alone:
-                first -= 1
-            above = " ".join(texts[line] for line in range(first, declared.lineno))
-            found[ast.unparse(declared.target)] = texts.get(last, above)
+    found, above = {}, ""
+    for line in textwrap.dedent(source).splitlines():
+        code, _, comment = line.partition("# ")
+        if field := re.match(r"    (\w+): ", code):
+            found[field[1]] = comment or above
+        above = "" if code.strip() else f"{above} {comment}".strip()
     return found
