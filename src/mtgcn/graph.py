@@ -284,7 +284,7 @@ class Graph:
             codes, names = encoded_labels(as_array(labels))
             use = np.asarray(as_array(chosen))
             if use.shape != codes.shape or use.dtype != bool:
-                raise InputError(f"{mask} has shape {use.shape} and type {use.dtype}; give true or false for each node")
+                raise InputError(f"{mask} of shape {use.shape} and type {use.dtype}; give true or false for each node")
             labels, class_names = np.where(use, codes, UNLABELED), class_names or names
         features, weight, nodes = getattr(data, "x", None), getattr(data, "edge_weight", None), data.num_nodes
         parts: dict[str, Any] = {"edge_weight": weight, "num_nodes": nodes, "class_names": class_names, "name": name}
@@ -396,7 +396,7 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
     if weights is None:
         return
     if weights.shape != arrays.sources.shape:
-        raise InputError(f"{where} has {weights.shape} weights for {len(arrays.sources)} edges; give one per edge")
+        raise InputError(f"{where}: weights of shape {weights.shape} for {len(arrays.sources)} edges; give one each")
     if weights.dtype.kind not in "biuf":
         raise InputError(f"{where} has weights of type {weights.dtype}; give numbers")
     bad = np.flatnonzero(~((weights >= 0) & (weights <= MAX_FLOAT)))

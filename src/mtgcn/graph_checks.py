@@ -109,7 +109,7 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(f"features are not a table of numbers ({reason(problem)}); give one row per node") from None
     if features.ndim != 2 or features.shape[0] != nodes:
-        raise InputError(f"features have shape {features.shape} for {nodes} nodes; give one row per node")
+        raise InputError(f"features of shape {features.shape} for {nodes} nodes; give one row per node")
     if not features.shape[1]:
         return None
     values = features.data if sparse else features
@@ -197,7 +197,7 @@ def checked_edge_index(given: Any, where: str = "") -> Int[np.ndarray, "2 listed
     edges = _array("edge_index", as_array(given))
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         remedy = "pass its transpose" if edges.ndim == 2 and edges.shape[1] == 2 else "give two rows of whole numbers"
-        raise InputError(f"{where}edge_index has shape {edges.shape} and type {edges.dtype}; {remedy}")
+        raise InputError(f"{where}edge_index of shape {edges.shape} and type {edges.dtype}; {remedy}")
     if edges.max(initial=0) > np.iinfo(np.int64).max:
         raise InputError(f"{where}edge_index names node {edges.max()}; number nodes from 0 on")
     return edges.astype(np.int64)
@@ -227,7 +227,7 @@ def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
         if given.dtype.kind == "c":
             raise TypeError("complex numbers")
         if given.ndim != 2 or given.shape[0] != given.shape[1]:  # scipy also accepts one or three axes
-            raise InputError(f"adjacency has shape {given.shape}; give a square matrix, one row per node")
+            raise InputError(f"adjacency of shape {given.shape}; give a square matrix, one row per node")
         with np.errstate(over="ignore", under="ignore"):  # overflow to infinity is rejected later
             matrix = sp.csr_array(given, dtype=np.float32, copy=copy)
         if not copy:  # the matrix of a `Graph`, whose edges were already checked
@@ -255,7 +255,7 @@ def _array(what: str, given: object, nodes: int | None = None) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(f"{what} are not an array ({reason(problem)}); give one-dimensional data") from None
     if nodes is not None and array.shape != (nodes,):
-        raise InputError(f"{what} have shape {array.shape} for {nodes} nodes; give one per node")
+        raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")
     return array
 
 

@@ -121,7 +121,7 @@ def note_minus_one(given: np.ndarray) -> None:
 def check_classes(names: Sequence[str], where: str) -> None:
     """Reject labels of a single class."""
     if len(names) == 1:
-        raise InputError(f"{where} has only one class, {shown(names[0])}; label nodes of at least two classes")
+        raise InputError(f"{where} has one class only, {shown(names[0])}; label nodes of at least two classes")
 
 
 def check_not_regression(names: Sequence[str], labelled: int, where: str) -> None:
@@ -148,7 +148,7 @@ def _one_per_node(values: Any) -> np.ndarray:
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
     if given.ndim != 1:
-        raise InputError(f"labels have shape {given.shape}; give one label per node")
+        raise InputError(f"labels of shape {given.shape}; give one label per node")
     if given.dtype.kind in "cV":
         raise InputError(f"labels have type {given.dtype}; give numbers or text")
     return given

@@ -47,7 +47,7 @@ def check_fits(needed: int, what: str, remedy: str) -> None:
     """Raise an `InputError` if `needed` bytes exceed the free memory."""
     free = free_bytes()
     if needed > free:
-        raise InputError(f"{what} needs about {readable(needed)}, but {readable(free)} of memory are free; {remedy}")
+        raise InputError(f"{what} takes about {readable(needed)} and {readable(free)} of memory are free; {remedy}")
 
 
 def readable(size: int) -> str:

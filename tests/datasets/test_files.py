@@ -114,7 +114,9 @@ def test_incomplete_download(cache, monkeypatch):
         monkeypatch.setattr(files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
-            with pytest.raises(SourceUnreachable, match=r"GitHub: ind.cora.x: broke off after 400 of 1000 bytes"):
+            with pytest.raises(
+                SourceUnreachable, match=r"GitHub: ind.cora.x: the connection closed after 400 of 1000 bytes"
+            ):
                 fetch("cora", cache)
         finally:
             server.shutdown()
@@ -127,7 +129,7 @@ def test_no_source_reachable(cache, given):
     with pytest.raises(SourceUnreachable) as caught:
         load("citeseer")
     message = str(caught.value)
-    assert message.startswith(f"citeseer is not in {given} nor in {cache} and cannot be fetched (GitHub: ")
+    assert message.startswith(f"citeseer was not found in {given} nor in {cache}, and the download failed (GitHub: ")
     assert "the package index: No module named pip" in message
     assert message.endswith("; set MTGCN_DATA to a folder with the files ind.citeseer.*")
     assert "\n" not in message

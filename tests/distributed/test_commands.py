@@ -95,7 +95,7 @@ def test_resume(folder, fit, capsys):
     assert "resuming after epoch 4" in capsys.readouterr().err
     assert rows_of(folder / "result" / "predictions-0.csv") == undisturbed
     assert fit(*keep, "--resume", "--seed", "1") == 2
-    assert "belongs to a fit with another seed" in capsys.readouterr().err
+    assert "was written with a different seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def features_of(fitted):
 @pytest.mark.parametrize("block", [500, 1 << 24])
 def test_features_match_read_graph(table, block, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
-    with pytest.warns(GraphNote, match="column 'label' holds labels and is no feature"):
+    with pytest.warns(GraphNote, match="column 'label' holds labels"):
         fitted = fit_table(table, TableOptions())
     whole = read_graph(None, nodes=table)
     assert fitted.preprocessing == whole.preprocessing
@@ -86,7 +86,7 @@ def test_invalid_tables_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"nodes.csv line 3, column 'id' is empty"):
         fit_table(path, TableOptions())
     path.write_text("id\na\nb\n")
-    with pytest.raises(InputError, match="no column that could be a feature"):
+    with pytest.raises(InputError, match="has no feature columns"):
         fit_table(path, TableOptions())
     path.write_text("id,size\na,1\nb,1\n")
     with pytest.raises(InputError, match="nothing can be learned from its columns"):

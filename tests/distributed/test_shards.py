@@ -77,7 +77,7 @@ def test_changed_manifest_is_refused(shards):
 
 
 def test_other_formats_are_refused(shards, tmp_path):
-    with pytest.raises(InputError, match="holds no shards"):
+    with pytest.raises(InputError, match="contains no shards"):
         read_manifest(tmp_path)
     rewritten(shards, format=9)
     with pytest.raises(InputError, match="shards of format 9, and 1 is read"):

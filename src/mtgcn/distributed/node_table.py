@@ -47,7 +47,7 @@ def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
     if not columns.features:
         raise InputError(f"{table.path} has no feature columns; add some")
     if columns.label is not None:
-        note(f"{table.path}: column {table.name_of(columns.label)} holds labels; pass them to fit with --labels")
+        note(f"{table.path}: {table.name_of(columns.label)} holds labels; pass them to fit with --labels")
     kinds = given_kinds(table, options, columns)
     numbers = number_columns(table, columns, options, kinds)
     ids = _read_ids(table, columns)

@@ -41,10 +41,8 @@ class IterativeClassification(Method):
 
     iterations: NonNegativeInt = 10  # most iterations over all nodes; stops early if nothing changes
     strength: PositiveFloat = 1.0  # C of both logistic regressions: the larger, the weaker the ridge penalty
-    neighbours: Literal["cross-validated", "count", "proportion"] = (
-        "cross-validated"  # how neighbours of a class are counted
-    )
-    folds: Annotated[int, Ge(2), Le(1000)] = 5  # folds; fewer if no class has that many labels
+    neighbours: Literal["cross-validated", "count", "proportion"] = "cross-validated"  # input of neighbours' classes
+    folds: Annotated[int, Ge(2), Le(1000)] = 5  # folds of the cross-validation; fewer if all classes have fewer labels
     order: Literal["random", "together"] = "random"  # update nodes one by one, or all at once
     feature_scaling: FeatureScaling = "none"  # norm that feature rows are divided by
 

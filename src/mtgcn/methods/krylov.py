@@ -52,9 +52,7 @@ class TruncatedKrylov(TrainedOnLabels):
     degree: PositiveInt = 10  # m: largest power of Â
     directions: PositiveInt = 256  # singular vectors of the features to keep; fewer on large graphs
     hidden_channels: PositiveInt = 64  # width of the hidden layer
-    input_dropout: Annotated[float, Ge(0), Le(0, remedy="0: krylov has no input dropout")] = (
-        0.0  # not supported, always 0
-    )
+    input_dropout: Annotated[float, Ge(0), Le(0, remedy="0, since krylov has none")] = 0.0  # not supported: always 0
     weight_decay: NonNegativeFloat = 5e-3  # weight decay, added to the gradient as in Adam
     feature_scaling: FeatureScaling = "length"  # norm that feature rows are divided by
 

@@ -41,8 +41,8 @@ class Planetoid(Method):
     """Settings follow the authors' program for Citeseer, the only published ones: label context, graph context, then
     classes, by gradient descent on sums. Differences:
 
-    - Numbers per batch are replaced by numbers per node, which suit all graph sizes: 70 batches of 200 walks are 4 walks
-      per node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for each of its 120 labels.
+    - Numbers per batch are replaced by numbers per node, which suit all sizes: 70 batches of 200 walks are 4 walks per
+      node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for each of its 120 labels.
     - Features are scaled to the mean squared row length of Citeseer, 32, which the learning rate of the classes suits.
     - The softmax over all nodes costs n². It is estimated from the nodes of the batch and `others` random nodes, and
       exact on graphs with no more nodes than that.
