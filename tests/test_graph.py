@@ -95,9 +95,9 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph, MATRIX | {"features": sp.csr_array([[1.0], [0.0], [np.inf]])}, "feature of node 2 is NaN or infinite"),
         (Graph, MATRIX | {"labels": [0, 1]}, r"labels of shape \(2,\) for 3 nodes"),
         (Graph, MATRIX | {"labels": [0, 1, -2]}, "label -2"),
-        (Graph, MATRIX | {"labels": [0.0, 1.0, 0.0]}, "labels of type float64"),
-        (Graph, MATRIX | {"labels": [0, 1, 2], "class_names": ("a", "b")}, "label 2 but only 2 class names"),
-        (Graph, MATRIX | {"name": 5}, "graph name '5' of type int; give text"),
+        (Graph, MATRIX | {"labels": [0.0, 1.0, 0.0]}, "labels have type float64"),
+        (Graph, MATRIX | {"labels": [0, 1, 2], "class_names": ("a", "b")}, "label 2 exceeds the 2 class names"),
+        (Graph, MATRIX | {"name": 5}, "graph name '5' has type int; give text"),
         (Graph, MATRIX | {"name": "x" * 1001}, "has 1001 characters; give names of at most 1000"),
         (Graph, MATRIX | {"node_ids": ["a", "b"]}, r"node ids of shape \(2,\)"),
         (Graph, MATRIX | {"node_ids": ["a", "b", "a"]}, "node id .*'a'.* occurs twice"),
@@ -105,7 +105,7 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph.from_scipy, MATRIX | {"adjacency": [["a", "b"], ["c", "d"]]}, "not a matrix of numbers"),
         (Graph.from_scipy, MATRIX | {"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
         (Graph.from_scipy, MATRIX | {"y": ["a", "a", None]}, "y has one class only, 'a'"),
-        (Graph.from_scipy, MATRIX | {"feature_names": ["f"]}, "1 feature names for 0 features"),
+        (Graph.from_scipy, MATRIX | {"feature_names": ["f"]}, "1 feature names do not match 0 features"),
         (
             Graph.from_edge_index,
             INDEX | {"edge_index": [[0, 1], [1, 2], [2, 0]]},
@@ -204,7 +204,7 @@ def test_from_pyg():
     assert (masked.labels.tolist(), masked.class_names) == ([1, 0, -1], ("0", "1", "2"))
     data.x = torch.eye(3).to_sparse()
     assert np.array_equal(Graph.from_pyg(data).features.toarray(), np.eye(3))
-    with pytest.raises(InputError, match="without val_mask"):
+    with pytest.raises(InputError, match="has no val_mask"):
         Graph.from_pyg(data, mask="val_mask")
     with pytest.raises(InputError, match="Data has no edge_index"):
         Graph.from_pyg(pyg.Data(x=torch.eye(3)))
@@ -246,7 +246,7 @@ def test_networkx_nodes_in_the_order_of_rows():
     assert Graph.from_networkx(named, nodes=["a", "b", "c", "d"]).adjacency.toarray().tolist()[0] == [0, 1, 1, 0]
     with pytest.raises(InputError, match="node 'c' of the networkx graph is neither a row number from 0 to 3 nor in"):
         networkx_nodes(named, rows=4, index=[0, 1, 2, 3])
-    with pytest.raises(InputError, match="has 4 nodes and other ones are listed"):
+    with pytest.raises(InputError, match="has 4 nodes, but others are listed"):
         Graph.from_networkx(named, nodes=["a", "b", "c", "c"])
 
 
@@ -290,8 +290,8 @@ def test_merged_adjacency(pairs, weights, adjacency, counts):
     [
         ([[], []], None, "here has no edges; give at least one"),
         ([[0, 5], [1, 1]], None, "edge 1 refers to node 5, but the 3 nodes are numbered from 0"),
-        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 weighs -2; give finite weights >= 0"),
-        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 weighs nan"),
+        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 has weight -2; give finite weights >= 0"),
+        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 has weight nan"),
         ([[0, 1], [1, 2]], [1.0], r"weights of shape \(1,\) for 2 edges"),
     ],
 )

@@ -120,7 +120,7 @@ def test_regression_targets(tmp_path):
         lambda: classes_and_labels(np.array(prices)),
         lambda: classes_and_labels(np.array(prices, dtype=float)),
     ):
-        with pytest.raises(InputError, match=r"has 200 different numbers from 100 to 1493 for 200 labelled nodes, a"):
+        with pytest.raises(InputError, match=r"has 200 different numbers from 100 to 1493 for 200 labelled nodes, as"):
             read()
     with pytest.raises(InputError, match="has 30 different numbers"):
         classes_and_labels(np.array(prices[:30]))

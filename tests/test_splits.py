@@ -153,7 +153,7 @@ def test_parts_are_disjoint():
     for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
         with pytest.raises(InputError, match="occurs twice in a split"):
             Split(*parts)
-    with pytest.raises(InputError, match="without a training node"):
+    with pytest.raises(InputError, match="has no training node"):
         Split([], [], [1])
 
 
@@ -185,7 +185,7 @@ def test_split_file_with_one_split(tmp_path):
         ('{"train": ["a"], "val": ["b"]}', "unknown part of split file .* 'val'; did you mean 'validation'"),
         ('[{"train": ["a"]}, {"train": ["b"], "name": 3}]', "unknown part of split file .* 'name'; choose from train"),
         ('{"train": ["a"', "is not JSON"),
-        ('{"train": []}', "without a training node"),
+        ('{"train": []}', "has no training node"),
         ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
         ("[" * 100_000, "nested deeper than 100 levels"),
         ('{"train": ["a"], "test": ["a"]}', "occurs twice"),

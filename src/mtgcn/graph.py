@@ -224,7 +224,7 @@ class Graph:
         """
         matrix = graph_checks.square_matrix(adjacency)
         if not graph_checks.is_symmetric(matrix):
-            note("the adjacency is not symmetric; directions are dropped, and the larger of two weights is used")
+            note("the adjacency is not symmetric; its edges are taken without direction, the larger weight of two")
             matrix = matrix.maximum(matrix.T).tocsr()
         if not matrix.nnz:
             raise InputError("the adjacency has no edges; give at least one")
@@ -338,8 +338,8 @@ class Graph:
         listed_once = one_way and not both_ways and not arrays.directed
         if (one_way or uneven) and arrays.directed is not False and not listed_once:
             note(
-                f"{where}: {one_way + uneven} of {one_way + both_ways} edges differ between directions; "
-                "directions are dropped, and the larger of two weights is used"
+                f"{where}: {one_way + uneven} of {one_way + both_ways} edges go one way, or weigh more one way; "
+                "all are taken without direction, the larger weight of two"
             )
         return cls.from_adjacency(adjacency, arrays, name)
 

@@ -105,7 +105,7 @@ def test_file_name_that_is_not_unicode(untidy):
 
 
 def test_other_folders_are_not_touched(untidy):
-    with pytest.raises(InputError, match="holds files and no shards"):
+    with pytest.raises(InputError, match="is not empty and contains no shards"):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy, 2, OPTIONS)
 
 

@@ -546,7 +546,7 @@ def hetero():
         (Data(x=torch.ones(3, 2)), "holds no edge_index of a single graph"),
         (Data(edge_index=torch.ones(3, 4)), r"edge_index of shape \(3, 4\) and type float32"),
         (Data(edge_index=torch.ones(2, 4)), "type float32; give two rows of whole numbers"),
-        (Data(edge_index=EDGES, x=torch.ones(2, 2)), "there are 2"),
+        (Data(edge_index=EDGES, x=torch.ones(2, 2)), "but the 2 nodes"),
         (Data(edge_index=EDGES, x=torch.ones(4, 2), y=torch.arange(3)), r"labels of shape \(3,\) for 4 nodes"),
         (Data(edge_index=-EDGES, num_nodes=3), "node -"),
     ],
