@@ -310,5 +310,5 @@ def test_methods_see_no_cells():
         assert graph.node_cells(1) == {"id": "b", "class": "y"}
         assert graph.without_labels.cells is None
         assert graph.with_labels([0, UNLABELED]).without_labels.cells is None
-    with pytest.raises(InputError, match="cells of 2 rows for 3 nodes"):
+    with pytest.raises(InputError, match="cells have 2 rows for 3 nodes"):
         Graph(np.ones((3, 3)), cells=cells)

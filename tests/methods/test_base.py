@@ -41,7 +41,7 @@ def with_nan(shares):
             lambda shares: Prediction(shares[:, :3]),
             r"of shape \(2, 3, 3\); return \(runs, nodes, classes\) = \(2, 40",
         ),
-        (lambda shares: Prediction(2 * shares), "do not sum to 1 at every node; normalise them"),
+        (lambda shares: Prediction(2 * shares), "do not sum to 1; normalise them"),
         (with_nan, r"not finite \(NaN\); did its training diverge"),
         (
             lambda shares: Prediction(shares, peers=np.nan * shares[:, None]),
