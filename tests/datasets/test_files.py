@@ -69,7 +69,9 @@ def test_full_disk(cache, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"cannot store cora in .*: No space left on device; free disk space") as caught:
+    with pytest.raises(
+        InputError, match=r"cannot store cora in .*: No space left on device; free disk space"
+    ) as caught:
         fetch("cora", cache)
     assert not isinstance(caught.value, SourceUnreachable)
     assert names_in(cache) == set()
