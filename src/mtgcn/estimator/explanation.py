@@ -155,7 +155,7 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
 
     assert model.peer_distributions_ is not None, "a method that splits its answers has peers"
     split = explainer.split(place, first, second, model.peer_distributions_[:, place])
-    peers = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
+    peers: list[PeerPart] = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
     tables = {PEERS: [Part(peer.name, peer.factor * peer.log_odds) for peer in peers]}
     calibration = Part("calibration", float(answer[first] - answer[second]) - sum(part.value for part in tables[PEERS]))
 

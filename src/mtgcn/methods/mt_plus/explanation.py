@@ -109,7 +109,7 @@ class Explainer:
         if COLUMNS in names:
             self.matrices[COLUMNS] = np.eye(graph.num_features, dtype=np.float32)
             mean_length = np.maximum(parameters[f"{WAVES}/length"], MIN_ROW_LENGTH)
-            self.row_scale = settings.column_scale * np.linalg.norm(graph.features, axis=1) / mean_length
+            self.row_scale = settings.column_scale * np.linalg.norm(np.asarray(graph.features), axis=1) / mean_length
         self.labelled = graph.known
         classes = torch.from_numpy(graph.labels[graph.known])[None]
         share = torch.full((1, len(graph.known)), 1 / len(graph.known), dtype=torch.float64)
@@ -159,10 +159,8 @@ class Explainer:
             parts.append(
                 PeerPart(name, weight, (one, other), log_odds, weight * (one + other) * _phi(log_odds), linear)
             )
-        linear = [part.linear for part in parts if part.linear is not None]
-        used = [
-            (part, step, column) for part in linear for step, column in enumerate(part.directions.T) if column.any()
-        ]
+        sums = [part.linear for part in parts if part.linear is not None]
+        used = [(part, step, column) for part in sums for step, column in enumerate(part.directions.T) if column.any()]
         if used:  # one product for all peers
             scores = np.asarray(self.features @ np.stack([column for _, _, column in used], 1).astype(np.float32))
             for (part, step, _), score in zip(used, scores.T, strict=True):
