@@ -189,7 +189,7 @@ def _listed_ids(path: Path, options: TableOptions) -> list[str]:
     """The distinct ids of a label table; perhaps with its header, which is the id of no node."""
     table = open_table(path, options)
     found: dict[str, None] = {}
-    for batch in table.batches(label_columns(table, options)[:1], []):
+    for batch in table.batches(label_columns(table, options)[:1]):
         found |= dict.fromkeys(map(str, batch.texts[0].values.to_pylist()))
     return list(found)
 

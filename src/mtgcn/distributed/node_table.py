@@ -6,22 +6,21 @@ Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducibl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
-from mtgcn.io.column_table import MISSING, ColumnTable, Texts
-from mtgcn.io.graph_tables import SPARSE_BELOW, column_table, number_columns
+from mtgcn.io.column_table import MISSING, ColumnTable
+from mtgcn.io.graph_tables import column_table, text_columns
 from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.io.roles import NodeColumns, given_kinds, node_columns, open_table
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table
+from mtgcn.io.table import Batch, Coded, Faults, Table
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, UInt64
 
@@ -35,20 +34,17 @@ class FittedTable:
 
     table: Table
     columns: NodeColumns
-    numbers: Sequence[int]  # the numeric columns
-    texts: Sequence[int]  # the other features
     sparse: bool
     ids: pa.Array
     preprocessing: Preprocessor
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
         """The features, a batch of rows at a time."""
-        for batch in self.table.batches(self.texts, self.numbers):
-            texts = [cells.texts() for cells in batch.texts]
-            values = sp.csr_array(batch.numbers) if self.sparse else batch.numbers
-            words = dict(zip(self.texts, texts, strict=True))
-            rows = column_table(self.table, self.columns, self.numbers, values, words, batch.places)
-            yield self.preprocessing.matrix(rows)
+        for batch in self.table.batches([], self.columns.features):
+            as_text = self.preprocessing.read_as_text
+            yield self.preprocessing.matrix(
+                column_table(self.table, self.columns, [batch], as_text, sparse=self.sparse)
+            )
 
 
 def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None) -> FittedTable:
@@ -62,15 +58,8 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
             f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit by --labels"
         )
     kinds = given_kinds(table, options, columns)
-    numbers = number_columns(table, columns, options, kinds)
     rows = max_rows or max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
-    while True:
-        texts = [column for column in columns.features if column not in numbers]
-        try:
-            ids, sample = _read(table, columns, numbers, texts, rows)
-            break
-        except NotNumbers as found:  # below the rows by which columns were detected
-            numbers = [column for column in numbers if column not in found.columns]
+    ids, sample = _read(table, columns, text_columns(options, kinds), rows)
     preprocessing = replace(fit_columns(sample, kinds, scale=options.scale, use_text=False), **columns.titles(table))
     if not preprocessing.names:
         raise InputError(
@@ -78,18 +67,16 @@ def fit_table(path: PathLike, options: TableOptions, max_rows: int | None = None
         )
     if len(ids) > sample.rows:
         note(f"{table.path}: preprocessing was fitted to {sample.rows} of {len(ids)} rows, drawn at random")
-    return FittedTable(table, columns, numbers, texts, sp.issparse(sample.numbers), ids, preprocessing)
+    return FittedTable(table, columns, sp.issparse(sample.numbers), ids, preprocessing)
 
 
-def _read(
-    table: Table, columns: NodeColumns, numbers: Sequence[int], texts: Sequence[int], max_rows: int
-) -> tuple[pa.Array, ColumnTable]:
+def _read(table: Table, columns: NodeColumns, as_text: frozenset[str], max_rows: int) -> tuple[pa.Array, ColumnTable]:
     """All ids, and the rows to which preprocessing is fitted."""
     assert columns.node_id is not None  # edges need ids
-    faults, sample = Faults(), _Sample(texts, max_rows)
+    faults, sample = Faults(), _Sample(max_rows)
     ids: list[pa.Array] = []
     before = 0
-    for batch in table.batches([columns.node_id, *texts], numbers):
+    for batch in table.batches([columns.node_id], columns.features):
         found = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
         if found is not None:
             ids.append(found.values.cast(pa.large_string()).take(pa.array(found.codes)))
@@ -98,46 +85,29 @@ def _read(
     faults.raise_first_kind()
     if not ids:
         raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
-    return pa.concat_arrays(ids), column_table(table, columns, numbers, *sample.drawn())
+    return pa.concat_arrays(ids), column_table(table, columns, sample.batches, as_text)
 
 
 class _Sample:
     """The rows with the smallest hashes of their numbers: all rows of a small table."""
 
-    def __init__(self, texts: Sequence[int], max_rows: int) -> None:
+    def __init__(self, max_rows: int) -> None:
         self.max_rows = max_rows
         self.threshold = np.uint64(2**64 - 1)
-        self.blocks: list[Any] = []
-        self.places: list[np.ndarray] = []
+        self.batches: list[Batch] = []
         self.hashes: list[np.ndarray] = []
-        self.words: dict[int, list[Coded]] = {column: [] for column in texts}
-        self.sparse = False
 
     def add(self, batch: Batch, before: int) -> None:
         hashes = splitmix64(np.arange(before, before + len(batch), dtype=np.uint64))
         rows = np.flatnonzero(hashes <= self.threshold)
-        values = batch.numbers[rows]
-        if not self.blocks:
-            self.sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
-        self.blocks.append(sp.csr_array(values) if self.sparse else values)
-        self.places.append(batch.places[rows])
+        self.batches.append(batch.take(rows))
         self.hashes.append(hashes[rows])
-        for one, cells in zip(self.words.values(), batch.texts[1:], strict=True):
-            one.append(cells.take(rows))
         known = np.concatenate(self.hashes)
         if len(known) > self.max_rows:  # rows above the threshold are skipped from here on
             self.threshold = np.partition(known, self.max_rows - 1)[self.max_rows - 1]
             kept = [np.flatnonzero(some <= self.threshold) for some in self.hashes]
-            for part in (self.blocks, self.places, self.hashes):
-                part[:] = [block[rows] for block, rows in zip(part, kept, strict=True)]
-            for one in self.words.values():
-                one[:] = [cells.take(rows) for cells, rows in zip(one, kept, strict=True)]
-
-    def drawn(self) -> tuple[Any, dict[int, Texts], np.ndarray]:
-        """Numbers, texts and places of the rows, for `column_table`."""
-        values = sp.vstack(self.blocks, format="csr") if self.sparse else np.concatenate(self.blocks)
-        words = {column: Coded.joined(one).texts().without_missing_words for column, one in self.words.items()}
-        return values, words, np.concatenate(self.places)
+            self.batches = [batch.take(rows) for batch, rows in zip(self.batches, kept, strict=True)]
+            self.hashes = [some[rows] for some, rows in zip(self.hashes, kept, strict=True)]
 
 
 IDS_AT_ONCE = 1 << 16  # hashed together, to bound memory

@@ -146,7 +146,7 @@ class UnknownIds:
         for table in tables if self._what == "edges" else [self._table, *tables]:
             places = list(range(min(len(table.columns), MAX_ID_COLUMNS)))
             with suppress(InputError):  # of columns that were not chosen
-                batches = list(table.batches(places, []))
+                batches = list(table.batches(places))
                 for place in places:
                     cells = Coded.joined([batch.texts[place] for batch in batches])
                     listed, wanted = NodeIndex(), columns

@@ -17,8 +17,9 @@ from mtgcn.errors import InputError, reason, shown
 from mtgcn.io.archives import content_of, suffix_of
 from mtgcn.io.ids import WHOLE_NUMBER
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import CELLS_AT_ONCE, MAX_COLUMNS, ArrowTable, Batch, MemoryTable, number_values, text_values
+from mtgcn.io.table import MAX_COLUMNS, ArrowTable, MemoryTable, number_values, text_values
 
+BYTES_AT_ONCE = 1 << 26  # rows times columns of features
 FEATURE = re.compile("feature ([0-9]{1,5})")  # the name of a column
 SHAPES = 'give a list of records, [{"id": 0, "age": 36}, …], or feature numbers by node, {"0": [3, 17], …}'
 
@@ -94,20 +95,15 @@ class FeatureTable(ArrowTable):
         named = [int(number[1]) for number in map(FEATURE.fullmatch, needed) if number]
         width = max([int(column.max(initial=-1)), *named]) + 1
         starts = np.cumsum([0, *map(len, lists.values())])
-        self._matrix = sp.csr_array((np.ones(len(column)), column, starts), shape=(len(lists), width))
+        self._matrix = sp.csr_array((np.ones(len(column), np.uint8), column, starts), shape=(len(lists), width))
         self._matrix.sum_duplicates()
         self._matrix.data[:] = 1  # some are listed twice
-        self.take_schema(["id", *(f"feature {number}" for number in range(width))], [ids.type, *[pa.float64()] * width])
+        self.take_schema(["id", *(f"feature {number}" for number in range(width))], [ids.type, *[pa.uint8()] * width])
 
     def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        for start in range(0, len(self._ids), self._rows_at_once):
-            rows = slice(start, start + self._rows_at_once)
-            values = {column: self._matrix[rows, [column - 1]].toarray().ravel() for column in columns if column}
-            yield {column: number_values(values[column]) if column else self._ids[rows] for column in columns}
-
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
-        self._rows_at_once = max(1, CELLS_AT_ONCE // max(1, len(numbers)))
-        places = np.array(numbers, dtype=np.int64) - 1
-        for batch in super().batches(texts or [0], []):  # numbers at once: there are thousands of columns
-            values = self._matrix[batch.places[0] - 1 : batch.places[-1]][:, places].toarray()
-            yield Batch(batch.texts[: len(texts)], values, batch.places)
+        step = max(1, BYTES_AT_ONCE // len(columns))
+        wanted = [column - 1 for column in columns if column]
+        for start in range(0, len(self._ids), step):
+            rows = slice(start, start + step)
+            found = dict(zip(wanted, self._matrix[rows][:, wanted].T.toarray(), strict=True))
+            yield {column: number_values(found[column - 1]) if column else self._ids[rows] for column in columns}

@@ -1,5 +1,8 @@
 """Tables in files, read batch after batch: `Table`, implemented here for Parquet and in `csv_table` for CSV.
 
+A column is read as text, dictionary-encoded (`Coded`), or as an array where its source has numbers. Whether text holds
+numbers is decided once the column is complete (`Coded.numbers`).
+
 Values go between arrow and NumPy by their bytes: where pyarrow converts values itself, it imports pandas, which takes
 longer than reading a small table.
 """
@@ -22,10 +25,13 @@ import pyarrow.compute as pc
 
 from mtgcn.errors import InputError, check_names, note, reason, shown
 from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY, Texts
+from mtgcn.labels import MISSING_WORDS
 from mtgcn.shapes import Float, Int
 
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+PLAIN = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # 007 is a name
+THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"  # where other columns have decimal commas
 CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
 PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
 
@@ -103,22 +109,30 @@ class Coded:
             again = values.dictionary_encode()
             codes = np.append(codes_of(again.indices), MISSING)[codes]  # the last entry is for MISSING
             values = again.dictionary
-        return Coded(codes, values, stays_text)
+        # A table of words has thousands of columns of a few values.
+        return Coded(codes.astype(np.min_scalar_type(-len(values) - 1)), values, stays_text)
 
     @staticmethod
     def joined(batches: Sequence[Coded]) -> Coded:
         """The batches of a column as one, with text values."""
         all_values = pa.concat_arrays([batch.values.cast(pa.string()) for batch in batches]).dictionary_encode()
         code = np.append(codes_of(all_values.indices), MISSING)  # the last entry is for MISSING
+        code = code.astype(np.min_scalar_type(-len(all_values) - 1))
         starts = np.cumsum([0, *(len(batch.values) for batch in batches)])
-        places = [
-            np.where(batch.codes == MISSING, MISSING, batch.codes + start)
+        parts = [
+            np.append(code[start : start + len(batch.values)], code[-1:])[batch.codes]
             for batch, start in zip(batches, starts, strict=False)
         ]
-        return Coded(code[np.concatenate(places)], all_values.dictionary)
+        return Coded(np.concatenate(parts), all_values.dictionary)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.codes.nbytes + self.values.nbytes)
 
     def take(self, rows: Int[np.ndarray, "some"]) -> Coded:
-        return Coded(self.codes[rows], self.values, self.stays_text)
+        """Some of the rows, with their values alone."""
+        used, codes = np.unique(np.append(self.codes[rows], MISSING), return_inverse=True)  # MISSING is the first
+        return Coded(codes[:-1] - 1, self.values.take(number_values(used[1:].astype(np.int64))), self.stays_text)
 
     def text(self, row: int) -> str:
         return str(self.values[int(self.codes[row])].as_py())
@@ -128,30 +142,51 @@ class Coded:
         distinct = Texts.of([str(value) for value in self.values.to_pylist()])
         return Texts(np.append(distinct.codes, MISSING)[self.codes], distinct.values)
 
+    def numbers(self) -> Float[np.ndarray, "rows"] | None:
+        """The column as numbers, NaN where a value is missing; None if a value is anything else, or if all numbers
+        with a point may have thousands separators."""
+        values = pc.utf8_trim_whitespace(self.values.cast(pa.string()))
+        is_missing = pc.is_in(pc.utf8_lower(values), value_set=text_values(sorted(MISSING_WORDS)))
+        present = values.filter(pc.invert(is_missing))
+        if not len(present) or not pc.all(pc.match_substring_regex(present, PLAIN)).as_py():
+            return None
+        pointed = present.filter(pc.match_substring(present, "."))
+        if len(pointed) and pc.all(pc.match_substring_regex(pointed, THOUSANDS)).as_py():
+            return None
+        unsigned = pc.utf8_ltrim(values, "+")  # arrow knows no plus sign
+        numbers = pc.if_else(is_missing, pa.nulls(1, pa.string())[0], unsigned).cast(pa.float64())
+        found = np.append(numbers_in(numbers), np.nan)  # the last entry is for MISSING
+        return None if (np.abs(found) > LARGEST).any() else found[self.codes]
+
 
 def codes_of(indices: pa.Array) -> Int[np.ndarray, "rows"]:
     """Dictionary indices, MISSING for nulls."""
     return numbers_in(pc.fill_null(indices.cast(pa.int64()), number_value(MISSING)))
 
 
+Cells = Coded | np.ndarray  # text, or finite numbers with NaN where a value is missing
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows: the requested text and number columns; numbers are finite, or NaN if missing."""
+    """Some rows of the requested columns."""
 
     texts: list[Coded]
-    numbers: Float[np.ndarray, "rows columns"]
+    features: list[Cells]
     places: Int[np.ndarray, "rows"]  # line numbers, or row numbers in Parquet
 
     def __len__(self) -> int:
         return len(self.places)
 
+    def take(self, rows: Int[np.ndarray, "some"]) -> Batch:
+        """Some of these rows, without the texts."""
+        features = [cells[rows] if isinstance(cells, np.ndarray) else cells.take(rows) for cells in self.features]
+        return Batch([], features, self.places[rows])
 
-class NotNumbers(Exception):
-    """Columns requested as numbers that hold something else; they can be read as text."""
 
-    def __init__(self, columns: Sequence[int]) -> None:
-        super().__init__(columns)
-        self.columns = tuple(columns)
+def numbers_of_cells(cells: Cells) -> Float[np.ndarray, "rows"] | None:
+    """The cells as numbers, or None."""
+    return cells.numbers() if isinstance(cells, Coded) else cells
 
 
 class Table(ABC):
@@ -182,12 +217,8 @@ class Table(ABC):
             note(f"{self.path}: the first line ({cells}) is read as {found}; use --header {choice} if it is {other}")
 
     @abstractmethod
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
-        """All rows in order, with columns as text and as numbers; other values than numbers raise `NotNumbers`."""
-
-    @abstractmethod
-    def numeric(self, columns: Sequence[int]) -> list[int]:
-        """The columns that seem to be numbers, and those with a date type."""
+    def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
+        """All rows in order, with columns as text, and columns as numbers where the table has numbers."""
 
     def name_of(self, column: int) -> str:
         """A column, for messages."""
@@ -242,23 +273,23 @@ class ArrowTable(Table):
     def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
         """All rows in order; the cells of these columns."""
 
-    def numeric(self, columns: Sequence[int]) -> list[int]:
-        return [column for column in columns if column in self._numeric]
-
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+    def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
         faults = Faults()
         before = 0
         with self._readable():
-            for cells in self.record_batches(sorted({*texts, *numbers})):
+            for cells in self.record_batches(sorted({*texts, *features})):
                 rows = len(next(iter(cells.values())))
                 places = np.arange(before + 1, before + rows + 1)
                 before += rows
-                values = np.empty((rows, len(numbers)))
-                for place, column in enumerate(numbers):
-                    values[:, place] = self._numbers(cells[column], column, places, faults)
                 coded = [self._coded(cells[column], column) for column in texts]
+                found = [
+                    self._numbers(cells[column], column, places, faults)
+                    if column in self._numeric
+                    else self._coded(cells[column], column)
+                    for column in features
+                ]
                 if rows and not faults:
-                    yield Batch(coded, values, places)
+                    yield Batch(coded, found, places)
         faults.raise_first_kind()
 
     @contextmanager
