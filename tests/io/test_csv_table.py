@@ -118,13 +118,6 @@ def test_faults_name_their_cell(write, monkeypatch, cell, message, block):
         read_graph(path)
 
 
-def test_line_length_limit(write, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK_SIZE", 100)
-    monkeypatch.setattr(csv_table, "LONGEST_LINE", 1000)
-    with pytest.raises(InputError, match="line 2 is longer than"):
-        rows_of(table_of(write("t.csv", "a,b\n" + "x" * 2000)), [0], [])
-
-
 @pytest.mark.parametrize("delimiter", [",,", '"', "\n", "é"])
 def test_invalid_delimiter(write, delimiter):
     with pytest.raises(InputError, match="give one character"):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from mtgcn.io.table import Batch, Coded, Faults, Table
 from mtgcn.memory import is_out_of_memory
 
 BLOCK_SIZE = 16 << 20  # characters
-LONGEST_LINE = 64 << 20
+MAX_LINES_OF_A_CELL = 1000
 MAX_TITLES, TITLE = 3, re.compile("[^\\W\\d_]{3}")  # lines above the header, with a word
 SAMPLE_LINES = 50  # inspected to find the delimiter and the header
 BLANKS = " \t"
@@ -37,7 +38,7 @@ JOINED = "\x1e"  # a line break in a cell
 ROW = re.compile(f".*{JOINED}.*\n")
 UTF8, UTF16, WINDOWS = "utf-8", "utf-16", "cp1252"  # cp1252 includes Latin-1
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # not in text files
+NOT_WINDOWS = {*range(32), *b"\x81\x8d\x8f\x90\x9d"}.difference(b"\t\n\v\f\r\x1a")  # not in text in Windows-1252
 
 
 class CsvTable(Table):
@@ -123,28 +124,22 @@ class CsvTable(Table):
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Blocks of whole lines, and the number of their first line."""
-        line, rest = 1, ""
-        encoding = "utf-8-sig" if self.encoding == UTF8 else self.encoding
+        first, encoding = 1, "utf-8-sig" if self.encoding == UTF8 else self.encoding
         with io.TextIOWrapper(opened(self.path), encoding) as file:
-            while chunk := file.read(BLOCK_SIZE):
-                if (nul := chunk.find("\0")) >= 0:
-                    at = self.at(line + chunk.count("\n", 0, nul))
+            while lines := file.readlines(BLOCK_SIZE):
+                quotes = sum(line.count('"') for line in lines)
+                for line in islice(file, MAX_LINES_OF_A_CELL) if quotes % 2 else ():  # a cell may go on
+                    lines.append(line)
+                    quotes += line.count('"')
+                    if quotes % 2 == 0:
+                        break
+                block = "".join(lines)
+                if (nul := block.find("\0")) >= 0:
+                    at = self.at(first + block.count("\n", 0, nul))
                     raise InputError(f"{at} holds a NUL byte; is it a text file?")
-                whole, newline, after = chunk.rpartition("\n")
-                if (rest.count('"') + whole.count('"')) % 2 and len(rest) < BLOCK_SIZE:  # the last row may go on
-                    whole, newline, _ = chunk[: max(0, whole.rfind('"'))].rpartition("\n")
-                    after = chunk[len(whole) + len(newline) :]
-                if newline:
-                    block = rest + whole + newline
-                    yield line, self._on_one_line(self._with_weights(block))
-                    line, rest = line + block.count("\n"), after
-                else:
-                    rest += after
-                if len(rest) > LONGEST_LINE:
-                    limit = f"{LONGEST_LINE >> 20} MiB"
-                    raise InputError(f"{self.at(line)} is longer than {limit}; is this a table in text?")
-        if rest:
-            yield line, self._on_one_line(self._with_weights(rest + "\n"))
+                block = block if block.endswith("\n") else block + "\n"
+                yield first, self._on_one_line(self._with_weights(block))
+                first += len(lines)
 
     def _on_one_line(self, block: str) -> str:
         """Rows whose quoted cells have line breaks on one line each, followed by empty lines, so that lines keep their
@@ -257,36 +252,26 @@ def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
 
 
 def encoding_of(path: Path) -> str:
-    """UTF-8; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
+    """UTF-8 or UTF-16; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
     with opened(path) as file:
-        if file.read(2) in UTF16_MARKS:
-            file.seek(0)
-            try:
-                for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF16):
-                    pass
-            except UnicodeDecodeError as problem:
-                raise InputError(f"{path} is no complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
-            return UTF16
+        encoding = UTF16 if file.read(2) in UTF16_MARKS else UTF8
         file.seek(0)
-        with suppress(UnicodeDecodeError):
-            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF8):
+        try:
+            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), encoding):
                 pass
-            return UTF8
+            return encoding
+        except UnicodeDecodeError as problem:
+            if encoding == UTF16:
+                raise InputError(f"{path} is no complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
         file.seek(0)
         first, other = "", ""
         for number, line in enumerate(file, 1):
-            if line.isascii():
-                continue
             try:
                 line.decode(UTF8)
-                other = other or f"line {number}"
+                other = other or ("" if line.isascii() else f"line {number}")
             except UnicodeDecodeError as problem:
                 first = first or f"line {number}, byte {problem.start + 1} (0x{line[problem.start]:02x})"
-                try:
-                    printable = not set(CONTROL).intersection(line) and line.decode(WINDOWS)
-                except UnicodeDecodeError:
-                    printable = False
-                if not printable:
+                if not NOT_WINDOWS.isdisjoint(line):
                     raise InputError(f"{path} {first} is not UTF-8; save the file as UTF-8") from None
     if other:
         raise InputError(f"{path} {first} is not UTF-8 while {other} is; save the whole file as UTF-8")
