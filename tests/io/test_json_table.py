@@ -73,7 +73,7 @@ def test_label_records_in_gzip(write):
         ('{"0": [-1]}', "feature number '-1'"),
         ('{"0": [true]}', "feature number 'True'"),
         ('{"0": [99999]}', "feature number '99999'"),
-        ('{"0": [1], "0": [2]}', "nodes.json: '0' is given twice; keep one"),
+        ('{"0": [1], "0": [2]}', r"nodes.json is not JSON \(key '0' is given twice\)"),
         ('{"nodes": [], "links": []}', "holds nodes and edges; give it as --graph"),
         ('{"0": "cat"}', "give a list of records"),
         ("[]", r"holds '\[\]'; give a list of records"),

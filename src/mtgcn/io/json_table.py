@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from mtgcn.io.archives import content_of, suffix_of
 from mtgcn.io.ids import WHOLE_NUMBER
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import MAX_COLUMNS, ArrowTable, MemoryTable, number_values, text_values
+from mtgcn.storage.files import parsed_json
 
 BYTES_AT_ONCE = 1 << 26  # rows times columns of features
 FEATURE = re.compile("feature ([0-9]{1,5})")  # the name of a column
@@ -29,20 +29,10 @@ def read_json(path: Path) -> Any:
     content = content_of(path)
     try:
         if suffix_of(path) != ".json":  # a record in each line
-            return [json.loads(line, object_pairs_hook=_unique) for line in content.splitlines() if line.strip()]
-        return json.loads(content, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as problem:
-        if isinstance(problem, InputError):
-            raise InputError(f"{path}: {problem}") from None
+            return [parsed_json(line, allow_nan=True) for line in content.splitlines() if line.strip()]
+        return parsed_json(content, allow_nan=True)
+    except ValueError as problem:
         raise InputError(f"{path} is not JSON ({reason(problem)}); was it cut off? write it again") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise InputError(f"{shown(next(key for key in keys if keys.count(key) > 1))} is given twice; keep one")
-    return found
 
 
 def json_table(path: Path, options: TableOptions) -> ArrowTable:
