@@ -36,11 +36,10 @@ from mtgcn.estimator.inference import normalised
 from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, Predictions
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import MISSING
-from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, readable_file
 from mtgcn.io.read import read_labels
 from mtgcn.io.roles import label_columns, open_table
-from mtgcn.io.table import Coded
+from mtgcn.io.table import Coded, NodeIndex
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction

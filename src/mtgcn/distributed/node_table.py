@@ -16,11 +16,10 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import MISSING, ColumnTable
 from mtgcn.io.graph_tables import column_table, text_columns
-from mtgcn.io.ids import NodeIndex, checked_ids
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.io.roles import NodeColumns, given_kinds, node_columns, open_table
-from mtgcn.io.table import Batch, Coded, Faults, Table
+from mtgcn.io.table import Batch, Coded, Faults, NodeIndex, Table, checked_ids
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int, UInt64
 

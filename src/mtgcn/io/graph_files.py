@@ -25,10 +25,10 @@ from mtgcn.errors import InputError, log_file, reason, shown
 from mtgcn.graph import GraphArrays, id_array, networkx_arrays
 from mtgcn.graph_checks import as_array, checked_count, checked_edge_index, compressed_matrix
 from mtgcn.io.archives import COPIES, content_of, npz_arrays, opened, suffix_of, unpacked_size
-from mtgcn.io.ids import NodeIndex
 from mtgcn.io.json_table import read_json
 from mtgcn.io.matlab import mat_arrays
 from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.io.table import NodeIndex
 from mtgcn.labels import UNLABELED, encoded_labels
 from mtgcn.memory import check_fits
 

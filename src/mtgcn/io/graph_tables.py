@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,20 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, log_file, note, shown
 from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, POINT, ColumnTable, Texts, parse
-from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
+from mtgcn.io.csv_table import CsvTable
 from mtgcn.io.options import TableOptions
 from mtgcn.io.roles import NodeColumns, edge_columns, given_kinds, label_columns, node_columns, title_of
-from mtgcn.io.table import Batch, Coded, Faults, Table, number_value, number_values, numbers_of_cells
+from mtgcn.io.table import (
+    Batch,
+    Coded,
+    Faults,
+    NodeIndex,
+    Table,
+    checked_ids,
+    number_value,
+    number_values,
+    numbers_of_cells,
+)
 from mtgcn.labels import (
     UNLABELED,
     are_numbers,
@@ -31,6 +42,7 @@ from mtgcn.shapes import Int
 
 BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise
 ONE_ROW_PER_NODE = "keep one row per node, name the id column (--column id=NAME), or number the rows (--column id=none)"
+MAX_ID_COLUMNS = 50  # that are searched for unknown ids
 MAX_SHOWN_COLUMNS, MAX_SHOWN_CELLS = 100, 5_000_000  # of a table that is kept for display
 SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
 
@@ -112,6 +124,102 @@ def _weights(table: Table, batch: Batch, column: int, style: str, faults: Faults
         places = [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:PLACES_SHOWN]]
         faults.add(message, "weights must be >= 0", places, len(negative))
     return weights
+
+
+class UnknownIds:
+    """Handles ids that an index does not know, as `unknown_nodes` requires."""
+
+    def __init__(self, table: Table, nodes: Table | str, options: TableOptions, what: str) -> None:
+        self._table, self._nodes, self._what, self._options = table, nodes, what, options
+        self._node_source = nodes if isinstance(nodes, str) else str(nodes.path)
+        self._faults = Faults()
+        self._other_column = ""  # with the unknown ids
+        self._ids: set[str] = set()
+
+    def resolved(self, index: NodeIndex, batch: Batch, columns: Sequence[Coded]) -> list[np.ndarray]:
+        """The node of each row, MISSING where it is left out. `finish` raises the errors."""
+        found = [index.find(ids) for ids in columns]
+        if not any((nodes == MISSING).any() for nodes in found):
+            return found
+        if self._options.unknown_nodes == "error":
+            if not self._faults:
+                self._other_column = self._column_with(columns, index)
+            self._refuse(batch, columns, found)
+            return found
+        for ids, nodes in zip(columns, found, strict=True):
+            _, first = np.unique(np.where(nodes == MISSING, ids.codes, MISSING), return_index=True)
+            self._ids.update(ids.text(row) for row in first.tolist() if nodes[row] == MISSING)
+        return [index.add(ids) for ids in columns] if self._options.unknown_nodes == "add" else found
+
+    def finish(self) -> None:
+        """Raise an error or a note, once the whole table is read."""
+        try:
+            self._faults.raise_first_kind()
+        except InputError as error:
+            if self._other_column:
+                raise InputError(f"{str(error).rpartition('; ')[0]}; {self._other_column}") from None
+            raise
+        if not self._ids:
+            return
+        unknown = f"{len(self._ids)} ids that are not in {self._node_source}"
+        if self._options.unknown_nodes == "add":
+            note(f"{self._table.path}: {unknown} are added as nodes without features")
+        else:
+            note(f"{self._table.path}: {self._what} of {unknown} are left out")
+
+    def _column_with(self, columns: Sequence[Coded], index: NodeIndex) -> str:
+        """The remedy, if another column fits: one of the node table with these ids, or one of the label table with ids
+        of nodes."""
+        tables = [] if isinstance(self._nodes, str) else [self._nodes]
+        for table in tables if self._what == "edges" else [self._table, *tables]:
+            places = list(range(min(len(table.columns), MAX_ID_COLUMNS)))
+            with suppress(InputError):  # of columns that were not chosen
+                batches = list(table.batches(places))
+                for place in places:
+                    cells = Coded.joined([batch.texts[place] for batch in batches])
+                    listed, wanted = NodeIndex(), columns
+                    listed.add(cells)
+                    if table is self._table:
+                        listed, wanted = index, [cells]
+                    is_id = len(cells.values) == len(cells.codes)
+                    name = table.columns[place]
+                    if name and is_id and all((listed.find(ids) != MISSING).all() for ids in wanted):
+                        return f"column {shown(name)} of {table.path.name} has the ids: give --column id={name}"
+        return ""
+
+    def _refuse(self, batch: Batch, columns: Sequence[Coded], found: Sequence[np.ndarray]) -> None:
+        table, rows = self._table, np.flatnonzero(np.any([nodes == MISSING for nodes in found], axis=0))
+
+        def name(row: int) -> str:  # the first unknown one of two
+            return shown(
+                next(ids.text(row) for ids, nodes in zip(columns, found, strict=True) if nodes[row] == MISSING)
+            )
+
+        first = int(batch.places[rows[0]])
+        adding = ", or --unknown-nodes add to add the nodes" if self._options.may_add_nodes else ""
+        header = ", or --header yes if this line names the columns"
+        may_be_header = first == table.first_place and not table.has_header
+        self._faults.add(
+            f"{table.at(first)}: node {name(rows[0])} is not in {self._node_source}",
+            f"add it there, or use --unknown-nodes drop to leave such {self._what} out{adding}{header * may_be_header}",
+            [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]],
+            len(rows),
+        )
+
+
+def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:
+    """Decide by known nodes whether the first row is a header: not if it names some in these columns; but if it names
+    none of them and later rows do."""
+    if options.header is None and isinstance(table, CsvTable) and len(table.rows[0]) > max(columns):
+        first, *others = [[row[column] for column in columns] for row in table.rows if len(row) > max(columns)]
+        known = [index.knows(name) for name in first]
+        if all(known) or (any(known) and table.header_is_guessed):
+            if table.has_header:
+                table.take_header(False, guessed=True)
+        elif not table.has_header and all(table.rows[0]) and not any(known):
+            known_later = any(index.knows(name) for row in others for name in row)
+            table.take_header(known_later, guessed=known_later or table.header_is_guessed)
+    table.note_header()
 
 
 class Labels:

@@ -14,9 +14,8 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, reason, shown
 from mtgcn.io.archives import content_of, suffix_of
-from mtgcn.io.ids import WHOLE_NUMBER
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import MAX_COLUMNS, ArrowTable, MemoryTable, number_values, text_values
+from mtgcn.io.table import MAX_COLUMNS, WHOLE_NUMBER, ArrowTable, MemoryTable, number_values, text_values
 from mtgcn.storage.files import parsed_json
 
 BYTES_AT_ONCE = 1 << 26  # rows times columns of features

@@ -17,11 +17,10 @@ from mtgcn.io.archives import suffix_of
 from mtgcn.io.column_table import MISSING, ColumnTable
 from mtgcn.io.graph_files import READERS, read_graph_file
 from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, first_rows, read_edges, read_nodes, text_columns
-from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import IGNORE, Preprocessor, fit_columns, infer_types
 from mtgcn.io.roles import given_kinds, label_columns, node_columns, open_table, title_of
-from mtgcn.io.table import Table
+from mtgcn.io.table import NodeIndex, Table
 from mtgcn.labels import are_numbers
 from mtgcn.training.progress import report_progress, stage
 

@@ -23,13 +23,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError, check_names, note, reason, shown
+from mtgcn.errors import LONGEST_NAME, InputError, check_names, note, reason, shown
 from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY, Texts
 from mtgcn.labels import MISSING_WORDS
 from mtgcn.shapes import Float, Int
 
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python writes it; 007 stays text
 PLAIN = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # 007 is a name
 THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"  # where other columns have decimal commas
 CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
@@ -394,3 +395,81 @@ def is_textual(kind: pa.DataType) -> bool:
 
 def is_day(kind: pa.DataType) -> bool:
     return pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+
+
+class NodeIndex:
+    """Ids in order of appearance: integers as long as all files have integers, otherwise text."""
+
+    def __init__(self) -> None:
+        self._ids: pa.Array | None = None
+        self._stays_text = False
+
+    @staticmethod
+    def of(ids: np.ndarray) -> NodeIndex:
+        index = NodeIndex()
+        index._ids = text_values(ids.astype(str).tolist())
+        return index
+
+    def __len__(self) -> int:
+        return 0 if self._ids is None else len(self._ids)
+
+    def find(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        """The node of each row, MISSING for unknown ids."""
+        _, places = self._places(column)
+        return places[column.codes]
+
+    def knows(self, name: str) -> bool:
+        return self._ids is not None and bool((self.find(Coded(np.zeros(1, np.int64), text_values([name]))) >= 0).all())
+
+    def add(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        """The node of each row; new ids become new nodes."""
+        self._stays_text |= column.stays_text
+        values, places = self._places(column)
+        new = np.flatnonzero(places == MISSING)
+        places[new] = len(self) + np.arange(len(new))
+        fresh = values.take(number_values(new))
+        self._ids = fresh if self._ids is None else pa.concat_arrays([self._ids, fresh])
+        return places[column.codes]
+
+    def _places(self, column: Coded) -> tuple[pa.Array, np.ndarray]:
+        """The values of the column in the type of the index, and the node of each."""
+        values = column.values
+        if self._ids is None:
+            return values, np.full(len(values), MISSING)
+        if values.type != self._ids.type:
+            values, self._ids = values.cast(pa.string()), self._ids.cast(pa.string())
+        return values, np.array(codes_of(pc.index_in(values, value_set=self._ids)))
+
+    def texts(self) -> list[str]:
+        return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
+
+    def ids(self) -> np.ndarray:
+        """All ids: integers if all look like integers, unless a file declares them as text."""
+        ids = pa.nulls(0, pa.int64()) if self._ids is None else self._ids
+        if pa.types.is_string(ids.type):
+            if self._stays_text or not pc.all(pc.match_substring_regex(ids, WHOLE_NUMBER)).as_py():
+                return np.array(ids.to_pylist(), dtype=str)
+            ids = ids.cast(pa.int64())
+        return np.array(ids.cast(pa.string()).to_pylist(), dtype=str) if self._stays_text else numbers_in(ids)
+
+
+def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: Faults) -> Coded | None:
+    """The column if every row has a valid id; None if some are empty, which is added to the faults."""
+    empty = batch.places[column.codes == MISSING]
+    if len(empty):
+        message = f"{table.at(int(empty[0]))}, {table.name_of(number)} is empty"
+        places = [f"{table.unit} {place}" for place in empty[:PLACES_SHOWN]]
+        faults.add(message, "every row needs an id there", places, len(empty))
+        return None
+    if not pa.types.is_string(column.values.type):
+        return column
+    lengths = pc.utf8_length(column.values)
+    broken = pc.or_(pc.greater(lengths, number_value(LONGEST_NAME)), pc.match_substring(column.values, "\0"))
+    if pc.any(broken).as_py():
+        code = int(np.flatnonzero(np.array(broken))[0])
+        place = table.at(int(batch.places[np.flatnonzero(column.codes == code)[0]]))
+        raise InputError(
+            f"{place}, {table.name_of(number)}: the id {shown(column.values[code].as_py())} has "
+            f"{lengths[code].as_py()} characters or a NUL among them; give ids of at most {LONGEST_NAME} characters"
+        )
+    return column
