@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, reason, shown, unknown_name
 from mtgcn.io import column_table as formats
 from mtgcn.io.column_table import BOOLEAN, COMMA, DATE, MISSING, POINT, ColumnTable, Texts, parse
+from mtgcn.io.encoder import EncodedColumn, encoded_column
 from mtgcn.io.text import TextColumn, fit_text
 from mtgcn.shapes import Float
 
@@ -44,6 +45,7 @@ NORMAL_QUARTILES = 1.349  # interquartile range of the standard normal distribut
 MIN_SPREAD = 1e-13  # relative to the values; less is rounding
 WORDS_OF_NAMES = 2.0  # mean of values that hardly repeat; fewer are codes
 WORDS_OF_SENTENCES = 4.0  # mean of values that may repeat and are no categories
+TFIDF = "tfidf"  # the encoder of texts by default
 TEXT_ARRAYS = ("idf", "components")
 MIN_SHOWN = 0.9  # share of values that are pictures, or links
 OTHER = "other"  # the name of pooled rare values
@@ -167,7 +169,7 @@ class DroppedColumn:
         return f"left out, {self.why}"
 
 
-Column = NumberColumn | CategoryColumn | TextColumn | DroppedColumn
+Column = NumberColumn | CategoryColumn | TextColumn | EncodedColumn | DroppedColumn
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class Preprocessor:
     name_column: str | None = None
 
     @cached_property
-    def _in_order(self) -> list[NumberColumn | CategoryColumn | TextColumn]:
+    def _in_order(self) -> list[NumberColumn | CategoryColumn | TextColumn | EncodedColumn]:
         """Columns with outputs: first the untouched ones, which may be many and sparse."""
         kept = [column for column in self.columns if not isinstance(column, DroppedColumn)]
         return sorted(kept, key=lambda column: not _is_untouched(column))
@@ -221,7 +223,7 @@ class Preprocessor:
         if untouched and all(column in table.number_place for column in untouched):
             blocks.append(_as_given(table, untouched))
         for column in self._in_order[len(untouched) if blocks else 0 :]:
-            if isinstance(column, TextColumn):
+            if isinstance(column, TextColumn | EncodedColumn):
                 texts = table.text(place[column.name])
                 rows = column.rows(texts.values) if texts.values else np.zeros((0, column.dimensions))
                 blocks.append(np.vstack([rows, np.zeros((1, column.dimensions))])[texts.codes].astype(np.float32))
@@ -308,7 +310,7 @@ class Preprocessor:
         return replace(found, columns=tuple(columns))
 
 
-for _class in (NumberColumn, CategoryColumn, DroppedColumn, Preprocessor):
+for _class in (NumberColumn, CategoryColumn, EncodedColumn, DroppedColumn, Preprocessor):
     _class.__pydantic_config__ = {"strict": True, "extra": "forbid"}  # type: ignore[union-attr]
 
 
@@ -602,9 +604,11 @@ def fit_columns(
     scale: bool = True,
     named: bool = True,
     use_text: bool = True,
+    text_encoder: str = TFIDF,
 ) -> Preprocessor:
     """Learn the transform of each column. `kinds` sets the type of some columns; `scale=False` keeps numbers as given.
-    Columns of an array (`named=False`) are numbers, whatever they look like."""
+    Text becomes TF-IDF, or the rows of a `text_encoder` (`mtgcn.io.encoder`). Columns of an array (`named=False`) are
+    numbers, whatever they look like."""
     for name, kind in (kinds or {}).items():
         if kind not in (*KINDS, IGNORE):
             raise unknown_name("kind of column", kind, KINDS)
@@ -623,7 +627,7 @@ def fit_columns(
         if one.dropped is not None:
             columns.append(DroppedColumn(one.name, one.dropped))
         elif one.is_text:
-            columns.append(_text(table, one) if use_text else DroppedColumn(one.name, "text"))
+            columns.append(_text(table, one, text_encoder) if use_text else DroppedColumn(one.name, "text"))
         elif one.format is None:
             columns.append(_category(table, one))
         elif amounts.get(one.name) and (whole_table or sizes[one.name].varies):
@@ -667,8 +671,10 @@ def _number(table: ColumnTable, one: ColumnType, form: str, *, scale: bool) -> C
     return NumberColumn(one.name, form, unit, low, high, centre, spread, fill, marks_missing, one.lenient)
 
 
-def _text(table: ColumnTable, one: ColumnType) -> Column:
+def _text(table: ColumnTable, one: ColumnType, text_encoder: str) -> Column:
     texts = table.text(one.column)
+    if text_encoder != TFIDF:
+        return encoded_column(one.name, texts.values, text_encoder)
     return fit_text(one.name, texts.values) or DroppedColumn(one.name, f"{_distinct(texts)} without a common word")
 
 

@@ -122,7 +122,9 @@ def read_tables(options: TableOptions) -> GraphArrays:
             kinds = nodes.kinds
             if label_table is not None and options.features is None:
                 kinds = kinds | dict.fromkeys(_copies(rows, codes, class_names, kinds), IGNORE)
-            preprocessing = replace(fit_columns(rows, kinds, scale=options.scale), **nodes.titles)
+            preprocessing = replace(
+                fit_columns(rows, kinds, scale=options.scale, text_encoder=options.text_encoder), **nodes.titles
+            )
         features = preprocessing.matrix(rows)
         if options.preprocessing is not None:
             preprocessing.note_unfamiliar(rows)
