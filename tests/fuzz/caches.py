@@ -27,7 +27,7 @@ def random_case(random):
     byte_faults = random.getrandbits(32) if random.random() < 0.5 else None
 
     def damage(path):
-        np.savez(path, allow_pickle=False, stored_as=np.array(NAME), **arrays)
+        np.savez(path, allow_pickle=False, **arrays)
         if byte_faults is not None:
             path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
 
@@ -55,7 +55,7 @@ def case_of(description, damage):
 
 
 def _of(**arrays):
-    return lambda path: np.savez(path, allow_pickle=False, **{"stored_as": np.array(NAME)} | MADE | arrays)
+    return lambda path: np.savez(path, allow_pickle=False, **MADE | arrays)
 
 
 def _one_array(path):

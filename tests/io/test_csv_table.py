@@ -98,23 +98,13 @@ def test_faults_name_their_line(write, monkeypatch, content, message, block):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("x", "is 'x', not a number"),
-        ("nan", "is 'nan'; give a finite number"),
-        ("-inf", "is '-inf'; give a finite number"),
-        ("1e300", "is '1e300'; give a finite number that single precision"),
-        ("", "is empty; write a number"),
-        ("1_0", "is '1_0', not a number"),
-        ("１", "is '１', not a number"),
-    ],
-)
+@pytest.mark.parametrize("cell", ["x", "nan", "-inf", "1e300", "", "1_0", "１"])
 @pytest.mark.parametrize("block", [8, 1 << 20])
-def test_faults_name_their_cell(write, monkeypatch, cell, message, block):
+def test_faults_name_their_cell(write, monkeypatch, cell, block):
     monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
     path = write("t.csv", f"source,target,weight\na,b,1\n\nb,c,{cell}\n")
-    with pytest.raises(InputError, match=rf"t.csv line 4, column 'weight' {message}"):
+    found = f"'{cell}', not a finite number" if cell else "empty; write a number"
+    with pytest.raises(InputError, match=f"t.csv line 4, column 'weight' is {found}"):
         read_graph(path)
 
 

@@ -9,7 +9,6 @@ import math
 import os
 import re
 import warnings
-import zipfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -24,7 +23,6 @@ MAX_CACHE_BYTES = 10 * 2**30  # of all stored arrays
 CHUNK_BYTES = 2**24  # hashed by one thread at a time
 MAX_ITEM_BYTES = np.float64().nbytes
 MAX_HEADER_BYTES = 4096  # of an array in an npz file
-NAME = "stored_as"  # the entry with the name of the file itself, a fingerprint of the inputs
 
 
 def cache_folder() -> Path:
@@ -116,19 +114,11 @@ def cached_arrays(
 def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
     """The arrays stored in that file; None where they are missing or damaged."""
     try:
-        packed = read_plain(path)  # a zip file, which has a checksum of its content
-        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        sizes = [math.prod(shape) * MAX_ITEM_BYTES for shape in shapes.values()]
-        limit = sum(size + MAX_HEADER_BYTES for size in (*sizes, 0))  # the name as well
-        if unpacked > limit:  # a zip bomb
-            raise ValueError(f"{unpacked} bytes, the limit is {limit}")
-        with np.load(io.BytesIO(packed), allow_pickle=False) as content:
-            if NAME not in content:  # of an earlier version
-                return None
+        with np.load(io.BytesIO(read_plain(path)), allow_pickle=False) as content:  # with a checksum
+            limit = sum(math.prod(shape) * MAX_ITEM_BYTES + MAX_HEADER_BYTES for shape in shapes.values())
+            if sum(member.file_size for member in content.zip.infolist()) > limit:  # a zip bomb
+                raise ValueError(f"it unpacks to more than {limit} bytes")
             arrays = {key: content[key] for key in shapes}
-            if str(content[NAME]) != path.stem:  # copied from the file of another graph
-                raise ValueError(f"it was stored as {str(content[NAME])[:80]}")
         with suppress(OSError):
             os.utime(path)  # the least recently used are removed first
         for key, shape in shapes.items():
@@ -147,7 +137,7 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
 def _write(path: Path, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Store arrays; a failure is a warning."""
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays, **{NAME: np.array(path.stem)})
+    np.savez(content, allow_pickle=False, **arrays)
     try:
         if path.exists() and not path.is_file():  # opening a pipe would block
             raise OSError(errno.EEXIST, f"{path.name} is not a plain file")
