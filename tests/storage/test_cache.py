@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from fuzz import malformed
 from mtgcn.storage import files as locks
 from mtgcn.storage.cache import cache_folder, cached_arrays
 
