@@ -122,7 +122,6 @@ def read_node_link(path: Path) -> Any:
 
 def _check_xml(path: Path, content: bytes) -> None:
     depth = 0
-    keys: set[str] = set()  # of the data in the current element
     parser = expat.ParserCreate()
 
     def refused(why: str) -> InputError:
@@ -131,12 +130,6 @@ def _check_xml(path: Path, content: bytes) -> None:
     def enter(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if name.rpartition(":")[2] != "data":
-            keys.clear()
-        elif (key := attributes.get("key", "")) in keys:
-            raise refused(f"key {shown(key)} is given twice for one element; keep one")
-        else:
-            keys.add(key)
         if depth > MAX_XML_DEPTH:
             raise refused(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
 

@@ -213,10 +213,9 @@ class Preprocessor:
         place = {name: column for column, name in enumerate(table.names)}
         missing = [name for name in self.needed if name not in place]
         if missing:
-            named = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
             raise InputError(
-                f"the model was fitted with the column{'s' * (len(missing) > 1)} {named}, which {table.title} lacks; "
-                "add what is missing (cells may be empty)"
+                f"the model was fitted with the column{'s' * (len(missing) > 1)} {_listed(list(map(repr, missing)))}, "
+                f"which {table.title} lacks; add what is missing (cells may be empty)"
             )
         untouched = [place[column.name] for column in self._in_order if _is_untouched(column)]
         blocks: list[Any] = []
@@ -238,37 +237,35 @@ class Preprocessor:
     def note_unfamiliar(self, table: ColumnTable) -> None:
         """Note columns of a later table that are empty, and rows that differ from all rows of the fit: an unknown
         category, a text of unknown words, or a number far beyond the limits to which it is clipped."""
-        place = {name: column for column, name in enumerate(table.names)}
         empty = []
         for column in self._in_order:
+            place = table.names.index(column.name)
+            is_number = place in table.number_place
+            count, what = 0, ""
             if isinstance(column, NumberColumn) and column.low is not None and column.high is not None:
-                values = _parsed_column(table, place[column.name], column.format, lenient=True)
+                values = _parsed_column(table, place, column.format, lenient=True)
                 known, width = _compressed(values, column.unit), column.high - column.low
-                far = int(((known < column.low - width) | (known > column.high + width)).sum())
-                if far:
-                    note(f"{far} of {table.rows} rows have a {column.name!r} far outside the range of the fit, clipped")
-            if place[column.name] in table.number_place:
-                may_be_empty = table.rows > 1 and not sp.issparse(table.numbers)
-                is_empty = may_be_empty and np.isnan(table.number(place[column.name])).all()
+                count = int(((known < column.low - width) | (known > column.high + width)).sum())
+                what = "far outside the range of the fit, clipped"
+            if is_number:
+                is_empty = not sp.issparse(table.numbers) and bool(np.isnan(table.number(place)).all())
             else:
-                texts = table.text(place[column.name])
+                texts = table.text(place)
                 is_empty = bool((texts.codes == MISSING).all())
+                unseen: list[int] = []
                 if isinstance(column, CategoryColumn) and not column.pools_others:
-                    unseen = [value for value in texts.values if value not in column.values]
-                    rows = int(np.isin(texts.codes, [texts.values.index(value) for value in unseen]).sum())
-                    if rows:
-                        named = ", ".join(map(shown, unseen[:3])) + (", …" if len(unseen) > 3 else "")
-                        note(
-                            f"{rows} of {table.rows} rows have a {column.name!r} unknown to the fit ({named}), ignored"
-                        )
+                    unseen = [code for code, value in enumerate(texts.values) if value not in column.values]
+                    named = ", ".join(shown(texts.values[code]) for code in unseen[:3]) + ", …" * (len(unseen) > 3)
+                    what = f"unknown to the fit ({named}), ignored"
                 elif isinstance(column, TextColumn) and texts.values:
-                    rows = int(np.isin(texts.codes, np.flatnonzero(~column.rows(texts.values).any(axis=1))).sum())
-                    if rows:
-                        note(f"{rows} of {table.rows} rows have a {column.name!r} without a word of the fit")
+                    unseen = np.flatnonzero(~column.rows(texts.values).any(axis=1)).tolist()
+                    what = "without a word of the fit"
+                count += int(np.isin(texts.codes, unseen).sum())
+            if count:
+                note(f"{count} of {table.rows} rows have a {column.name!r} {what}")
             empty += [column.name] if is_empty and table.rows > 1 else []
         if empty:
-            named = ", ".join(map(shown, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
-            note(f"no row has a value in {named}, which the fit used; missing values are filled")
+            note(f"no row has a value in {_listed(empty)}, which the fit used; missing values are filled")
 
     def lines(self) -> list[str]:
         """A line for each column; many columns with the same transform share one."""
@@ -312,6 +309,10 @@ class Preprocessor:
 
 for _class in (NumberColumn, CategoryColumn, EncodedColumn, DroppedColumn, Preprocessor):
     _class.__pydantic_config__ = {"strict": True, "extra": "forbid"}  # type: ignore[union-attr]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _is_untouched(column: Column) -> bool:
