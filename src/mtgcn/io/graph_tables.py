@@ -90,20 +90,16 @@ def edge_batches(
         if unused is not None:
             note(f"{table.path}: column {shown(unused)} is not used; --column weight={unused} takes it as edge weights")
     style = COMMA if any("," in row[weight or 0] for row in table.sample if len(row) > (weight or 0)) else POINT
-    faults, unknown = Faults(), UnknownIds(table, nodes or "", options, "edges")
-    empty = True
+    rows, empty = References(table, [source, target], index, nodes, options), True
     for batch in table.batches([source, target], [] if weight is None else [weight]):
-        weights = None if weight is None else _weights(table, batch, weight, style, faults)
-        ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
-        both = [ids for ids in ends if ids is not None]
-        if len(both) < 2:
+        weights = None if weight is None else _weights(table, batch, weight, style, rows.faults)
+        found = rows.nodes_of(batch)
+        if found is None:
             continue
-        found = [index.add(ids) for ids in both] if nodes is None else unknown.resolved(index, batch, both)
         known = (found[0] != MISSING) & (found[1] != MISSING)
         empty = False
         yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
-    faults.raise_first_kind()
-    unknown.finish()
+    rows.finish()
     if empty:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
 
@@ -126,51 +122,57 @@ def _weights(table: Table, batch: Batch, column: int, style: str, faults: Faults
     return weights
 
 
-class UnknownIds:
-    """Handles ids that an index does not know, as `unknown_nodes` requires."""
+class References:
+    """The nodes to which the rows of a table refer by ids in some columns. Ids that the index does not know are handled
+    as `unknown_nodes` requires; without `nodes`, the table or source of the nodes, each is a new node."""
 
-    def __init__(self, table: Table, nodes: Table | str, options: TableOptions, what: str) -> None:
-        self._table, self._nodes, self._what, self._options = table, nodes, what, options
-        self._node_source = nodes if isinstance(nodes, str) else str(nodes.path)
-        self._faults = Faults()
-        self._other_column = ""  # with the unknown ids
-        self._ids: set[str] = set()
+    def __init__(
+        self, table: Table, columns: Sequence[int], index: NodeIndex, nodes: Table | str | None, options: TableOptions
+    ) -> None:
+        self._table, self._columns, self._index, self._nodes = table, columns, index, nodes
+        self._options, self._what = options, "edges" if len(columns) == 2 else "labels"
+        self._source = str(nodes.path) if isinstance(nodes, Table) else nodes
+        self._remedy = ""
+        self._unknown: set[str] = set()
+        self.faults = Faults()
 
-    def resolved(self, index: NodeIndex, batch: Batch, columns: Sequence[Coded]) -> list[np.ndarray]:
-        """The node of each row, MISSING where it is left out. `finish` raises the errors."""
-        found = [index.find(ids) for ids in columns]
-        if not any((nodes == MISSING).any() for nodes in found):
+    def nodes_of(self, batch: Batch) -> list[np.ndarray] | None:
+        """The node of each row by each of its ids, the first texts of the batch; MISSING for unknown ids, None if ids
+        are missing. `finish` raises the errors."""
+        checked = [
+            checked_ids(self._table, batch, batch.texts[place], column, self.faults)
+            for place, column in enumerate(self._columns)
+        ]
+        columns = [ids for ids in checked if ids is not None]
+        if len(columns) < len(checked):
+            return None
+        found = [] if self._nodes is None else [self._index.find(ids) for ids in columns]
+        if found and all((nodes != MISSING).all() for nodes in found):
             return found
-        if self._options.unknown_nodes == "error":
-            if not self._faults:
-                self._other_column = self._column_with(columns, index)
+        if found and self._options.unknown_nodes == "error":
             self._refuse(batch, columns, found)
             return found
-        for ids, nodes in zip(columns, found, strict=True):
-            _, first = np.unique(np.where(nodes == MISSING, ids.codes, MISSING), return_index=True)
-            self._ids.update(ids.text(row) for row in first.tolist() if nodes[row] == MISSING)
-        return [index.add(ids) for ids in columns] if self._options.unknown_nodes == "add" else found
+        for ids, nodes in zip(columns, found, strict=False):
+            unknown = np.unique(ids.codes[nodes == MISSING]).tolist()
+            self._unknown.update(str(ids.values[code].as_py()) for code in unknown)
+        adds = not found or self._options.unknown_nodes == "add"
+        return [self._index.add(ids) for ids in columns] if adds else found
 
     def finish(self) -> None:
         """Raise an error or a note, once the whole table is read."""
-        try:
-            self._faults.raise_first_kind()
-        except InputError as error:
-            if self._other_column:
-                raise InputError(f"{str(error).rpartition('; ')[0]}; {self._other_column}") from None
-            raise
-        if not self._ids:
+        self.faults.raise_first_kind()
+        if not self._unknown:
             return
-        unknown = f"{len(self._ids)} ids that are not in {self._node_source}"
+        unknown = f"{len(self._unknown)} ids that are not in {self._source}"
         if self._options.unknown_nodes == "add":
             note(f"{self._table.path}: {unknown} are added as nodes without features")
         else:
             note(f"{self._table.path}: {self._what} of {unknown} are left out")
 
-    def _column_with(self, columns: Sequence[Coded], index: NodeIndex) -> str:
+    def _column_with(self, columns: Sequence[Coded]) -> str:
         """The remedy, if another column fits: one of the node table with these ids, or one of the label table with ids
         of nodes."""
-        tables = [] if isinstance(self._nodes, str) else [self._nodes]
+        tables = [self._nodes] if isinstance(self._nodes, Table) else []
         for table in tables if self._what == "edges" else [self._table, *tables]:
             places = list(range(min(len(table.columns), MAX_ID_COLUMNS)))
             with suppress(InputError):  # of columns that were not chosen
@@ -180,7 +182,7 @@ class UnknownIds:
                     listed, wanted = NodeIndex(), columns
                     listed.add(cells)
                     if table is self._table:
-                        listed, wanted = index, [cells]
+                        listed, wanted = self._index, [cells]
                     is_id = len(cells.values) == len(cells.codes)
                     name = table.columns[place]
                     if name and is_id and all((listed.find(ids) != MISSING).all() for ids in wanted):
@@ -196,15 +198,15 @@ class UnknownIds:
             )
 
         first = int(batch.places[rows[0]])
-        adding = ", or --unknown-nodes add to add the nodes" if self._options.may_add_nodes else ""
-        header = ", or --header yes if this line names the columns"
-        may_be_header = first == table.first_place and not table.has_header
-        self._faults.add(
-            f"{table.at(first)}: node {name(rows[0])} is not in {self._node_source}",
-            f"add it there, or use --unknown-nodes drop to leave such {self._what} out{adding}{header * may_be_header}",
-            [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]],
-            len(rows),
-        )
+        if not self._remedy:
+            adding = ", or --unknown-nodes add to add the nodes" if self._options.may_add_nodes else ""
+            may_be_header = first == table.first_place and not table.has_header
+            header = ", or --header yes if this line names the columns" if may_be_header else ""
+            drop = f"add it there, or use --unknown-nodes drop to leave such {self._what} out"
+            self._remedy = self._column_with(columns) or f"{drop}{adding}{header}"
+        places = [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]]
+        message = f"{table.at(first)}: node {name(rows[0])} is not in {self._source}"
+        self.faults.add(message, self._remedy, places, len(rows))
 
 
 def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:
@@ -240,16 +242,12 @@ class Labels:
         settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults, unknown = Faults(), UnknownIds(table, nodes, options, "labels")
-        listed = 0
+        rows, listed = References(table, [node_id], self._index, nodes, options), 0
         for batch in table.batches([node_id, label]):
-            ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
-            if ids is not None:
-                [found] = unknown.resolved(self._index, batch, [ids])
+            for found in rows.nodes_of(batch) or ():
                 self.add(table, batch, found, batch.texts[1])
                 listed += int(np.count_nonzero(batch.texts[1].codes != MISSING))
-        faults.raise_first_kind()
-        unknown.finish()
+        rows.finish()
         log_file(table.path, f"label table, {table.form}", labels=listed)
         if table not in self._given and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
