@@ -51,11 +51,6 @@ def test_two_commands(succeeds, table, tmp_path, suffix):
     assert (predicted["predicted"] == TRUTH).mean() > 0.9
 
 
-def test_guessed_target(succeeds, table, tmp_path):
-    out = succeeds("fit", tmp_path / "customers.csv", "--out", tmp_path / "model", *GCN)
-    assert "column 'segment' is read as the target, by its name, 2 values, 52 of 60 cells empty; --target NAME" in out
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -70,12 +65,6 @@ def test_guessed_target(succeeds, table, tmp_path):
 )
 def test_refusals(fails, table, tmp_path, options, message):
     fails(message, "fit", tmp_path / "customers.csv", "--out", tmp_path / "model", *GCN, *options)
-
-
-def test_two_targets(fails, table, tmp_path):
-    table.assign(segment=TRUTH).rename(columns={"city": "type"}).to_csv(tmp_path / "t.csv", index=False)
-    found = "2 columns that may be the target: type (by its name, 2 values), segment (by its name, 2 values)"
-    fails(f"{found}; choose one by --target NAME", "fit", tmp_path / "t.csv", "--out", tmp_path / "model", *GCN)
 
 
 def test_standard_input(succeeds, table, tmp_path, monkeypatch):

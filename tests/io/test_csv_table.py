@@ -43,10 +43,6 @@ def test_padding_and_comments(write):
     assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]
 
 
-def test_hash_ids(write):
-    assert len(rows_of(table_of(write("t.csv", "#1,#2\n#2,#3\n"), header=False), [0], [])) == 2
-
-
 def test_quotes_and_byte_order_mark(write):
     path = write("t.csv", b'\xef\xbb\xbfid,f\n"a, b", 1\n  c  ,"2"\n5" pipe,3\n"say ""hi""",4\n')
     texts = [texts[0] for _, texts, _ in rows_of(table_of(path), [0], [1])]
@@ -164,9 +160,3 @@ def test_encodings(write, monkeypatch, chunk):
         assert encoding_of(write("a.csv", b"K\xc3")) == "cp1252"  # half a UTF-8 letter at the end
     with pytest.warns(GraphNote, match=r"a.csv is not UTF-8 \(line 2, byte 2 \(0xf6\)\); it is read as Windows-1252"):
         assert encoding_of(write("a.csv", "x\nKöln €\n".encode("cp1252"))) == "cp1252"
-
-
-def test_latin1(write):
-    edges = write("edges.csv", "source;target\nKöln;Zürich\nUlm;Köln\n".encode("latin-1"))
-    with pytest.warns(GraphNote, match="Windows-1252"):
-        assert read_graph(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]
