@@ -212,7 +212,7 @@ def run(folder: Path, ranks: int, epochs: int, mode: str) -> list[dict[str, Any]
 
 
 def worker(folder: Path, epochs: int, *, idle: bool) -> None:
-    """One rank of a job: what it measured goes to a file of its own."""
+    """One rank of a job: it writes its measurements to its own file."""
     import torch
 
     from mtgcn.distributed import fitting

@@ -265,7 +265,8 @@ class Preprocessor:
                 note(f"{count} of {table.rows} rows have a {column.name!r} {what}")
             empty += [column.name] if is_empty and table.rows > 1 else []
         if empty:
-            note(f"no row has a value in {_listed(empty)}, which the fit used; missing values are filled")
+            named = _listed([shown(name) for name in empty])
+            note(f"no row has a value in {named}, which the fit used; missing values are filled")
 
     def lines(self) -> list[str]:
         """A line for each column; many columns with the same transform share one."""
