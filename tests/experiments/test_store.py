@@ -142,7 +142,7 @@ def test_other_format_is_refused(two_units, path):
 
 
 def test_store_is_locked(tmp_path):
-    refusal = rf"another sweep \(process {os.getpid()}\) is writing into .*; wait for it"
+    refusal = r"another sweep is writing into .*; wait for it"
     with Store(tmp_path), pytest.raises(InputError, match=refusal):
         Store(tmp_path).__enter__()
     with Store(tmp_path):

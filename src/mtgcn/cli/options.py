@@ -104,6 +104,9 @@ class FileOptions:
         str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")
     ] = None
     exclude: Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")] = None
+    text_encoder: Annotated[
+        str, option("Features of text columns: TF-IDF, or a local sentence encoder.", "tfidf|FOLDER|PACKAGE")
+    ] = "tfidf"
     unknown_nodes: Annotated[
         str,
         option(
