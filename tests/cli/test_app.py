@@ -187,7 +187,7 @@ def test_methods_lists_settings(succeeds, fails):
 
 def test_cache_removes_the_least_recently_used(succeeds, monkeypatch, tmp_path):
     monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
-    monkeypatch.setattr("mtgcn.storage.cache.MAX_CACHE_BYTES", 2500)
+    monkeypatch.setattr("mtgcn.storage.cache.MAX_CACHE_BYTES", 4000)
     (tmp_path / "world").mkdir()
     (tmp_path / "world" / "amazon.npz").write_bytes(bytes(5000))  # a dataset
     names = ["a" * 64, "b" * 64, "c" * 64]
