@@ -42,6 +42,10 @@ POSITION = """
     const map = window.studioMap, box = map.canvas.getBoundingClientRect(), [x, y] = map.place(arguments[0]);
     return [box.left + x, box.top + y];
 """
+HINT = """
+    const hint = document.querySelector(".map-hint");
+    return !hint.hidden && hint.querySelector("b").innerText;
+"""
 COLOURED_PIXELS = """
     const { canvas, gl } = window.studioMap, data = new Uint8Array(4 * canvas.width * canvas.height);
     gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, data);
@@ -267,7 +271,10 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
         browser.wait_until(HAS_MAP)
         browser.run("window.studioMap.onNode(30)")
         browser.wait_until("return document.querySelector('#queue h2').innerText === 'Book 30'")
-        assert browser.run("return window.studioMap.about(30)[0]") == "Book 30"
+        browser.point_at(*browser.run(POSITION, 40))
+        hint = browser.wait_until(HINT)
+        assert hint.startswith("Book ")
+        assert browser.wait_until("return document.querySelector('.map-hint img').naturalWidth") == 4
         assert browser.texts("#evidence .node-head .soft") == ["Node 31"]
         assert browser.wait_until("return document.querySelector('#evidence img').naturalWidth === 4")
         link = browser.run("const a = document.querySelector('#evidence a'); return [a.href, a.target, a.rel]")
@@ -470,7 +477,7 @@ def test_keyboard_alone(page):
     # Arrow keys point at the next node, Enter shows it.
     node = page.run(NODE)
     page.press(LEFT)
-    pointed = page.run("const map = window.studioMap; return map.about(map.pointed)[0]")
+    pointed = page.wait_until(HINT)
     assert pointed != node
     page.press(ENTER)
     page.wait_until(SHOWS, pointed)

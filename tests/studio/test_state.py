@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtgcn.studio.fitting import Progress, fit_project
-from mtgcn.studio.label_view import colours
+from mtgcn.studio.map_view import colour_bytes, colours
 from mtgcn.studio.project import Project
 from mtgcn.studio.state import (
     LABELS_BEFORE_FIT,
@@ -38,7 +38,7 @@ def test_polls_the_project_and_fills_queue_and_map(studio):
     assert studio.snapshot.classes == ("cat", "dog", "eel")
     assert studio.snapshot.title == "edges.csv"
     assert len(studio.queue) == QUEUE_LENGTH
-    assert len(studio.points.ids) == 36
+    assert len(studio.points.nodes) == 36
     assert studio.error == ""
     before = studio.revision
     step(studio, times=3)
@@ -61,7 +61,9 @@ def test_labels_of_another_process_appear_on_the_map(studio, project):
     assert studio.snapshot.label_counts == {"cat": 0, "dog": 1, "eel": 0}
     classes, confidence, labelled = colours(studio)
     assert studio.nodes.model is None  # one class
-    index = list(studio.points.ids).index("n4")
+    index = studio.nodes.loaded.index["n4"]
+    sent = np.frombuffer(colour_bytes(studio), np.uint8)  # class in two bytes, confidence, whether it is labelled
+    assert (len(sent), *sent[[2 * index, 72 + index, 108 + index]]) == (4 * 36, 1, 255, 1)
     assert np.flatnonzero(labelled).tolist() == [index]
     assert (classes[index], confidence[index]) == (1, 1)
     assert (np.delete(classes, index) == -1).all()

@@ -31,7 +31,6 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, MEASURING, GraphModel, chosen_method, measured_accuracy
 from mtgcn.estimator.inputs import check_learnable
 from mtgcn.estimator.persistence import is_model, load_model, save_model
-from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import method_from_text
@@ -41,7 +40,7 @@ from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.studio.project import Project
 from mtgcn.training.progress import current_stage, current_unit, progress_callbacks, report_progress, stage
 from mtgcn.uncertainty.suggestions import smoothed_features
-from mtgcn.workflows.fit import for_the_card, mean_confidence, summary_of, within_memory
+from mtgcn.workflows.fit import for_the_card, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
 
 CACHE = "cache"  # folder in the project; nothing is written outside of it
@@ -49,7 +48,7 @@ CACHE = "cache"  # folder in the project; nothing is written outside of it
 START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting import main; main(sys.argv[2])"
 RECORD = "studio"  # the key of the `FitRecord` in the card of a model
 LAYOUT_SEED = 0
-MAX_ON_MAP = 200_000  # nodes; their colours are sent after every label
+MAX_ON_MAP = 1_000_000  # nodes
 
 Curve = Sequence[tuple[int, float]]  # epoch, value
 
@@ -82,11 +81,6 @@ class FitRecord(BaseModel):
     graph: str  # the fingerprint of its graph
     labels: int
     refitted: bool  # whether label-free computations of the previous model were reused
-    # Comparison with the previous model; None or empty without one.
-    changed: int | None = None  # nodes with another predicted class
-    compared: int | None = None  # nodes that were unlabelled in the previous fit
-    changes: Sequence[tuple[str, str, int]] = ()  # class before, class now, nodes; most nodes first
-    mean_confidence_before: float | None = None
 
 
 @dataclass(frozen=True)
@@ -276,10 +270,6 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
         previous = fitted_model(project)
         model = options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
-    if previous is not None:  # kept, since a refit overwrites the model
-        names = np.array([state.current_name(str(name)) for name in previous.classes_], dtype=object)
-        before = names[previous.label_distributions_.argmax(axis=1)]
-        unlabelled, confidence_before = previous.graph_.labels == UNLABELED, mean_confidence(previous)
     refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
     with collected_notes() as notes, within_memory(graph, method, device):
         started = perf_counter()
@@ -294,17 +284,6 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
             asked = options.folds != 0
             expected = measured_accuracy(model, options.folds) if asked else (None, "not measured, as asked")
     record = FitRecord(graph=project.loaded.fingerprint, labels=len(graph.known), refitted=refitted)
-    if previous is not None:
-        now = model.transduction_.astype(object)
-        changed = np.flatnonzero(unlabelled & (now != before))
-        pairs = Counter(zip(before[changed].tolist(), map(str, now[changed].tolist()), strict=True))
-        comparison = {
-            "changed": len(changed),
-            "compared": int(unlabelled.sum()),
-            "changes": [(*classes, nodes) for classes, nodes in pairs.most_common()],
-            "mean_confidence_before": confidence_before,
-        }
-        record = record.model_copy(update=comparison)
     with stage("writing the model"):
         summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
         save_model(model, project.model_folder, training=for_the_card(summary) | {RECORD: record.model_dump()})
@@ -320,11 +299,13 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
 class MapPoints:
     """Nodes in the plane; a sample of a very large graph."""
 
-    nodes: Int[np.ndarray, "shown"]
+    nodes: Int[np.ndarray, "shown"]  # in ascending order
     places: Float[np.ndarray, "shown 2"]  # from 0 to 1
-    ids: Sequence[str]
-    names: Sequence[str]  # titles to show
-    total: int  # nodes of the graph
+
+    def numbers(self, nodes: Int[np.ndarray, "some"]) -> list[int]:
+        """The number of each of some nodes on the map; -1 for those that are not on it."""
+        found = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
+        return np.where(self.nodes[found] == nodes, found, -1).tolist()
 
 
 def map_points(project: Project, model: GraphModel | None) -> MapPoints:
@@ -339,7 +320,4 @@ def map_points(project: Project, model: GraphModel | None) -> MapPoints:
 
     with stage("placing nodes on the map", unit="step"):
         arrays = cached_arrays("map", fingerprint(LAYOUT_SEED, rows), {"places": (len(nodes), 2)}, layout)
-    ids = [loaded.ids[node] for node in nodes.tolist()]
-    names = loaded.graph.node_names
-    titles = ids if names is None else [names[node] or loaded.ids[node] for node in nodes.tolist()]
-    return MapPoints(nodes, arrays["places"], ids, titles, loaded.graph.num_nodes)
+    return MapPoints(nodes, arrays["places"])

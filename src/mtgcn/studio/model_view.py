@@ -17,7 +17,6 @@ from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
 from mtgcn.studio.state import LABELS_BEFORE_FIT, Window, fit_status, page_text
 
-MAX_CHANGES_SHOWN = 8
 MAX_DISPUTED_SHOWN = 25
 
 
@@ -82,22 +81,14 @@ class ModelView(View):
         training = nodes.fitted.training_
         record = FitRecord.model_validate(training[RECORD])
         shown = [accuracy_figure(training.get("expected_accuracy"), training.get("why_no_expected_accuracy"))]
-        if record.changed is not None:
-            shown.append((str(record.changed), f"of {record.compared} unlabelled nodes changed class"))
-        previous = record.mean_confidence_before
-        earlier = "" if previous is None else f"; {100 * previous:.0f} % before"
-        shown.append((f"{100 * training['mean_confidence']:.0f} %", f"mean confidence{earlier}"))
+        if self.studio.changed:
+            shown.append((f"{len(self.studio.changed):,}", "unlabelled nodes changed class"))
+        shown.append((f"{100 * training['mean_confidence']:.0f} %", "mean confidence"))
         shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
         figures(shown)
         bullets([page_text(line) for line in training["warnings"]])
         self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))])
         self._draw_classes(counts, predicted)
-        if record.changes:
-            with table("Predictions that changed", "class before", "class now", "nodes"):
-                for row in record.changes[:MAX_CHANGES_SHOWN]:
-                    with tag("tr"):
-                        for cell in row:
-                            tag("td", cell)
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
             tag("span", "The model is saved in the project: ")

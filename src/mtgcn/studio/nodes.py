@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-import struct
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
-from mtgcn.estimator.predictions import GIVEN, predictions_of
+from mtgcn.estimator.predictions import predictions_of
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path, read_plain
@@ -63,8 +62,6 @@ class Node:
     confidence: float = 0.0  # probability of the predicted class
     probabilities: Mapping[str, float] = field(default_factory=dict)  # by class
     peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
-    fitted: bool = False  # whether it was labelled in the fit
-    pseudo_label_since: int | None = None  # epoch or round; None if it has a label or never was a pseudo-label
 
     @property
     def title(self) -> str:
@@ -171,15 +168,12 @@ class Nodes:
         by_peer = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
         report = model.peer_report_
         peers = [f"peer {number + 1}" for number in range(len(by_peer))] if report is None else report.names
-        since = int(model.labeled_iter_[index])
         return replace(
             about,
             predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
             peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
-            fitted=since == GIVEN,
-            pseudo_label_since=since if since > GIVEN and about.label is None else None,
         )
 
     def _cells(self, index: int) -> list[Cell]:
@@ -401,13 +395,9 @@ class Nodes:
 def picture_url(levels: np.ndarray) -> str:
     """A grey PNG with one pixel per value as a data URL: 0 is white, 1 is black."""
     grey = (255 * (1 - np.clip(np.nan_to_num(levels.astype(np.float64)), 0, 1))).round().astype(np.uint8)
-    rows, columns = grey.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in grey)
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)  # 8 bits, grey
-    png = b"\x89PNG\r\n\x1a\n"
-    for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
-        png += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-    return "data:image/png;base64," + base64.b64encode(png).decode()
+    png = io.BytesIO()
+    Image.fromarray(grey).save(png, "png")
+    return "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
 
 
 def _features(loaded: LoadedGraph, index: int) -> np.ndarray:

@@ -59,6 +59,7 @@ const FRAME = `<style>
 .map-sheet .lasso { fill: var(--ink); fill-opacity: .07; stroke-dasharray: 5 4; stroke-width: 1.5; }
 .map-hint { position: absolute; z-index: 2; pointer-events: none; max-width: min(20rem, 80%); padding: .35rem .6rem; border-radius: 6px; background: var(--ink); color: var(--paper); font-size: .85rem; line-height: 1.4; overflow-wrap: anywhere; }
 .map-hint :is(b, span) { display: block; }
+.map-hint img { width: 6rem; height: 6rem; margin-top: .3rem; object-fit: contain; }
 .map-foot { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: center; gap: .4rem 1rem; padding: .5rem .8rem; }
 .map-buttons { display: flex; gap: .3rem; }
 .node-map .map-buttons button { min-width: 2.2rem; height: 2.2rem; padding: 0 .6rem; border: 1px solid var(--rule); border-radius: 6px; background: var(--paper); color: inherit; font: inherit; font-size: .9rem; cursor: pointer; }
@@ -88,7 +89,7 @@ const between = (low, value, high) => Math.min(high, Math.max(low, value));
 
 class NodeMap {
   // x, y: coordinates. levels: the confidence from which a prediction is sure, and below which it is in doubt.
-  // about(node): the lines of the hint. onNode(node): a click or Enter. onLasso(nodes): none when the lasso is removed.
+  // about(node): the lines of the hint, texts or elements, or a promise of them. onNode(node): a click or Enter. onLasso(nodes): none when the lasso is removed.
   // Optional: total: nodes of the graph. neighboursOf(node): shown while the pointer is on a node. marks: nodes with a
   // number. wheel: whether the wheel zooms; otherwise Ctrl and the wheel do, as pinching does.
   constructor(frame, options) {
@@ -227,7 +228,7 @@ class NodeMap {
   // ---- points
   setUp() {
     const gl = this.gl = this.canvas.getContext("webgl2", { antialias: false, preserveDrawingBuffer: true });
-    if (!gl) return;
+    if (!gl) return this.sheet.append("This browser has no WebGL 2, which the map needs.");
     const program = gl.createProgram();
     for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
       const shader = gl.createShader(kind);
@@ -243,7 +244,7 @@ class NodeMap {
     this.buffers = Array.from({ length: 4 }, () => gl.createBuffer());
   }
   restyle() { this.stale = true; this.draw(); }
-  draw() { this.frame ??= requestAnimationFrame(() => { this.frame = null; this.paint(); }); }
+  draw() { if (this.gl) this.frame ??= requestAnimationFrame(() => { this.frame = null; this.paint(); }); }
   // Colours, shapes and the order of the points, and a place for the name of each class.
   style() {
     const css = getComputedStyle(this.canvas), count = this.x.length, seen = {};
@@ -268,7 +269,6 @@ class NodeMap {
     Object.assign(this, { looks, levelOf: levels, ink: rgb("ink"), paper: rgb("paper"), stale: false });
     this.nameClasses();
     const { gl } = this;
-    if (!gl) return;
     [this.x, this.y, looks, order].forEach((values, number) => {
       const target = number < 3 ? gl.ARRAY_BUFFER : gl.ELEMENT_ARRAY_BUFFER;
       gl.bindBuffer(target, this.buffers[number]);
@@ -285,29 +285,15 @@ class NodeMap {
     if (this.stale) this.style();
     const { canvas, gl, view } = this, ratio = canvas.width / this.width, unit = this.unit();
     const size = Math.sqrt(Math.min(1, this.width / 640) * view.scale), radius = Math.min(7, between(1, 280 / Math.sqrt(this.x.length), 4.5) * size);
-    if (gl) {
-      gl.viewport(0, 0, canvas.width, canvas.height);
-      gl.clear(gl.COLOR_BUFFER_BIT);
-      this.uniform("centre", view.x, view.y);
-      this.uniform("unit", (2 * unit) / this.width, (-2 * unit) / this.height);
-      this.uniform("radius", radius * ratio);
-      this.uniform("pixel", ratio);
-      gl.drawElements(gl.POINTS, this.order.length, gl.UNSIGNED_INT, 0);
-    } else this.paintSquares(radius, ratio);
+    gl.viewport(0, 0, canvas.width, canvas.height);
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    this.uniform("centre", view.x, view.y);
+    this.uniform("unit", (2 * unit) / this.width, (-2 * unit) / this.height);
+    this.uniform("radius", radius * ratio);
+    this.uniform("pixel", ratio);
+    gl.drawElements(gl.POINTS, this.order.length, gl.UNSIGNED_INT, 0);
     this.paintAbove(radius);
     this.frames += 1;
-  }
-  paintSquares(radius, ratio) {  // in browsers without WebGL
-    const pen = this.canvas.getContext("2d"), hole = `rgb(${this.paper})`;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, this.width, this.height);
-    for (const node of this.order) {
-      const [x, y] = this.place(node), level = this.levelOf[node], half = level === YOURS ? radius + 2 : radius;
-      const square = (colour, side) => { pen.fillStyle = colour; pen.fillRect(x - side, y - side, 2 * side, 2 * side); };
-      square(level === YOURS ? `rgb(${this.ink})` : `rgb(${this.looks.subarray(4 * node, 4 * node + 3)})`, half);
-      if (level === YOURS) square(`rgb(${this.looks.subarray(4 * node, 4 * node + 3)})`, radius);
-      if (level === DOUBT) square(hole, 0.6 * radius);
-    }
   }
 
   // ---- names, edges, lasso and hint
@@ -372,15 +358,19 @@ class NodeMap {
     hint.style.left = `${between(6, x + 14, this.width - hint.offsetWidth - 6)}px`;
     hint.style.top = `${y > hint.offsetHeight + 20 ? y - hint.offsetHeight - 14 : y + 14}px`;
   }
-  point(node) {
+  async point(node) {
     const { hint } = this;
     this.pointed = node;
-    hint.hidden = node < 0;
-    hint.replaceChildren(...(node < 0 ? [] : this.about(node)).map((line, number) => {
+    hint.hidden = true;
+    this.draw();
+    const lines = node < 0 ? [] : await this.about(node);
+    if (node !== this.pointed || !lines.length) return;
+    hint.replaceChildren(...lines.map((line, number) => {
       const part = document.createElement(number ? "span" : "b");
-      part.textContent = line;
+      part.append(line);
       return part;
     }));
+    hint.hidden = false;
     this.draw();
   }
 
@@ -477,35 +467,47 @@ class NodeMap {
   }
 }
 
-// The component of the studio; arrays arrive as base64, and the nodes in the lasso leave as bits.
-const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
-const floats = (text) => new Float32Array(bytes(text));
+// The component of the studio. It fetches arrays as bytes, one after the other; the nodes in the lasso leave as bits.
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 export default {
   template: "<div></div>",
-  props: { x: String, y: String, ids: Array, levels: Array, total: Number },
-  mounted() {
-    const map = this.map = window.studioMap = new NodeMap(this.$el, {
-      x: floats(this.x), y: floats(this.y), levels: this.levels, total: this.total, wheel: true,
-      about: (node) => {
-        const name = map.names[map.classes?.[node]], confidence = Math.round((100 * map.confidence?.[node]) / 255);
-        return [this.ids[node], name === undefined ? "no prediction yet" : map.labelled[node] ? `${name}, your label` : `${name}, ${confidence} %`];
-      },
-      onNode: (node) => this.$emit("node", node),
-      onLasso: (nodes) => {
-        const bits = new Uint8Array(Math.ceil(this.ids.length / 8));
-        for (const node of nodes) bits[node >> 3] |= 1 << (node & 7);
-        this.$emit("lasso", btoa(Array.from(bits, (byte) => String.fromCharCode(byte)).join("")));
-      },
-    });
-  },
-  unmounted() { this.map.close(); },
+  props: { levels: Array },
+  created() { this.turn = Promise.resolve(); },
+  unmounted() { this.map?.close(); },
   methods: {
-    colour(classes, confidence, labelled, names) {
-      this.map.colour(new Uint16Array(bytes(classes)), new Uint8Array(bytes(confidence)), new Uint8Array(bytes(labelled)), names);
+    inTurn(act) { this.turn = this.turn.then(act).catch(console.warn); },
+    async bytes(address) { return (await fetch(address)).arrayBuffer(); },
+    place(address, total) {
+      this.inTurn(async () => {
+        const values = new Float32Array(await this.bytes(address)), count = values.length / 2;
+        const [x, y] = [values.subarray(0, count), values.subarray(count)];
+        if (this.map?.x.length === count) this.map.moveNodes(x, y);
+        else this.map = window.studioMap = new NodeMap(this.$el, {
+          x, y, total, levels: this.levels, wheel: true, about: this.about, onLasso: this.lasso,
+          onNode: (node) => this.$emit("node", node),
+        });
+      });
     },
-    moveNodes(x, y) { this.map.moveNodes(floats(x), floats(y)); },
-    select(node, neighbours) { this.map.select(node, neighbours); },
-    showOnly(number) { this.map.showOnly(number); },
+    colour(address, names) {
+      this.inTurn(async () => {
+        const found = await this.bytes(address), count = this.map.x.length;
+        if (found.byteLength !== 4 * count) return;  // the nodes are another sample now, whose colours follow
+        this.map.colour(new Uint16Array(found, 0, count), new Uint8Array(found, 2 * count, count), new Uint8Array(found, 3 * count), names);
+      });
+    },
+    select(node, neighbours) { this.inTurn(() => this.map.select(node, neighbours)); },
+    showOnly(number) { this.inTurn(() => this.map.showOnly(number)); },
+    async about(node) {
+      await pause(40);
+      if (node !== this.map.pointed) return [];
+      const { title, text, picture } = await (await fetch(`/map/${node}`)).json();
+      return [title, text, ...(picture ? [Object.assign(new Image(), { src: picture, alt: "" })] : [])];
+    },
+    lasso(nodes) {
+      const bits = new Uint8Array(Math.ceil(this.map.x.length / 8));
+      for (const node of nodes) bits[node >> 3] |= 1 << (node & 7);
+      this.$emit("lasso", Array.from(bits, (byte) => byte.toString(16).padStart(2, "0")).join(""));
+    },
   },
 };
