@@ -21,6 +21,7 @@ pytestmark = pytest.mark.long
 
 FIT_SECONDS = 240  # upper limit on a busy machine
 NASTY = "<img src=x onerror=alert(1)>"
+WRONG = "20"
 ENTER, TAB, LEFT, RIGHT, HOME = "\ue007", "\ue004", "\ue012", "\ue014", "\ue011"
 # Scripts for the browser.
 NODE = "return document.querySelector('[data-node]')?.dataset.node"
@@ -95,7 +96,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A studio with digits, two labels per class and a model."""
+    """A studio with digits, two labels per class, a wrong one, and a model."""
     folder = tmp_path_factory.mktemp("fitted")
     project = Project(folder / "mtgcn-studio")
     project.load_dataset("digits")
@@ -103,6 +104,7 @@ def fitted(tmp_path_factory):
     for number in range(10):
         for node in np.flatnonzero(graph.labels == number)[:2].tolist():
             project.label(str(node), graph.class_names[number])
+    project.label(WRONG, "4")  # it is a 0
     worker = FitWorker(project, FitOptions("mt-gcn"))
     worker.start()
     assert worker.wait(FIT_SECONDS).state == "done"
@@ -301,6 +303,21 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
             return found.length === 3 && Array.from(found, (one) => one.innerText);
         """)
         assert found == ["Book 40", "Book 41", "Book 45"]  # 41 is the id of the first, and in the pages of the last
+        # Other roles, without choosing the file again: the labels of the person stay.
+        go(browser, "label")
+        browser.press("2")
+        browser.wait_until(SHOWS_ANOTHER, "8")
+        go(browser, "data")
+        browser.click("#change-roles")
+        browser.wait_until("return document.activeElement.dataset.column === 'title'")
+        roles = browser.run("return Array.from(document.querySelectorAll('[data-column]'), (one) => one.value)")
+        assert roles == ["name", "text", "feature", "picture", "ignore", "label", "ignore"]
+        change(browser, "[data-column=flavour]", "ignore")
+        change(browser, "[data-column=shelf]", "label")
+        browser.click("#data .main")
+        browser.wait_until("return document.querySelectorAll('#queue .classes .name').length === 3")
+        assert browser.texts("#queue .classes .name") == ["novel", "A", "B"]
+        assert list(labels_of(tmp_path).values()).count("novel") == 1
         assert browser.errors() == []
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
 
@@ -404,6 +421,32 @@ def test_ten_labels_by_keyboard_alone(browser, digits, tmp_path):
         browser.wait_until("return document.querySelector('#line').innerText.includes('accuracy')")
         assert browser.run("return document.activeElement.dataset.keep") == "practice"
         assert browser.errors() == []
+
+
+def test_doubted_labels_are_listed_with_the_reason(page):
+    go(page, "nodes")
+    change(page, "#nodes [aria-label='Which nodes']", "doubted")
+    first = page.wait_until(
+        "return document.querySelector('.grid [row-index=\"0\"] [col-id=why]')?.innerText", seconds=120
+    )
+    assert "predicted as" in first
+    listed = page.texts(".grid [col-id=title] .ag-cell-value, .grid .ag-cell[col-id=title]")
+    assert WRONG in listed
+    assert page.text("#found") == f"{len(listed)} of 1,797"
+
+
+def test_lasso_lists_its_nodes(page):
+    page.click("[data-tool=lasso]")
+    left, top, width, height = page.run(
+        "const b = studioMap.canvas.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]"
+    )
+    bottom, middle = top + height - 5, left + width / 2
+    page.drag((left + 5, top + 5), (middle, top + 5), (middle, bottom), (left + 5, bottom))
+    page.wait_until("return document.querySelector('[data-view=nodes]').ariaCurrent === 'page'")
+    inside = page.run("const { x, lasso } = studioMap; return x.filter((one) => one < lasso[1][0]).length")
+    assert 0 < inside < 1797
+    page.wait_until("return document.querySelector('#found').innerText === arguments[0]", f"{inside:,} of 1,797")
+    assert page.run("return document.querySelector('#nodes select').value") == "chosen"
 
 
 def test_two_windows(page, fitted):

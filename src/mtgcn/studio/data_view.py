@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -14,7 +15,7 @@ from nicegui.events import UploadEventArguments
 
 from mtgcn import datasets
 from mtgcn.errors import InputError
-from mtgcn.io.options import TableOptions
+from mtgcn.io.options import TableOptions, UnknownNodes
 from mtgcn.io.read import Preview, preview
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, key, swatch, tag
 from mtgcn.studio.project import UPLOADS
@@ -53,6 +54,11 @@ ROLES = {
     "ignore": "ignore",
 }
 MORE_ROLES = {"number": "number", "category": "category"}  # of columns that cannot be read as they are
+SHOW_STEP = """
+    const step = document.getElementById("import-step");
+    step.scrollIntoView();
+    step.querySelector("select").focus({ preventScroll: true });
+"""
 THIS_VALUE, THIS_CHECKED = "event.target.value", "event.target.checked"  # JavaScript
 
 
@@ -61,10 +67,7 @@ class DataView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._uploaded: dict[str, Path] = {}  # by role
-        self._preview: Preview | None = None  # of the node table
-        self._roles: dict[str, str] = {}  # by column
-        self._unknown_nodes, self._neighbours, self._pictures = "error", "10", ""
+        self._forget()
         with tag("div", classes="page", id="data") as self.pane:
             self._summary = tag("section", classes="stack", aria_label="The graph")
             self._classes = tag("section", classes="stack", aria_label="Classes", id="own-classes")
@@ -72,6 +75,15 @@ class DataView(View):
             with tag("section", classes="columns", aria_label="Load a graph"):
                 self._draw_files()
                 self._draw_datasets()
+
+    def _forget(self) -> None:
+        """Choose no file."""
+        self._uploaded: dict[str, Path] = {}  # by role
+        self._loaded = TableOptions()  # those of the loaded files while their roles are changed
+        self._preview: Preview | None = None  # of the node table
+        self._roles: dict[str, str] = {}  # by column
+        self._unknown_nodes: UnknownNodes = "error"
+        self._neighbours, self._pictures = "10", ""
 
     def update(self) -> None:
         snapshot = self.studio.snapshot
@@ -105,6 +117,10 @@ class DataView(View):
             with tag("details"):
                 tag("summary", "How the columns are used")
                 bullets(graph.preprocessing.lines(), "small soft")
+        files = nodes.loaded.files
+        if files is not None and files.nodes:
+            change = partial(self.window.act, partial(self._change_roles, files))
+            button("Change the roles of the columns", change, id="change-roles")
         if kept := self.studio.project.kept():
             tag("h3", "Earlier graphs, with their labels")
             with tag("div", classes="row"):
@@ -172,7 +188,6 @@ class DataView(View):
             with tag("div", classes="stack", id="import-step"):
                 self._columns = tag("div", classes="stack")
                 self._options = tag("div", classes="stack")
-            button("Load these files", self._load_files, "main")
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
 
     def _draw_upload(self, role: str, title: str, suffixes: tuple[str, ...]) -> None:
@@ -198,12 +213,20 @@ class DataView(View):
             self._uploaded[role] = path
             event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
             if role in ("nodes", "edges") and "nodes" in self._uploaded:
-                await self._guess_roles()
+                await self._guess_roles(TableOptions(edges=self._uploaded.get("edges")))
 
         await self.window.act(action)
 
-    async def _guess_roles(self) -> None:
-        options = TableOptions(edges=self._uploaded.get("edges"))
+    async def _change_roles(self, files: TableOptions) -> None:
+        """Show the import step for the loaded files, with their present roles."""
+        self._forget()
+        self._loaded = replace(files, features=None, exclude=())  # roles take their place
+        self._uploaded = {role: Path(path) for role in FIELDS if (path := getattr(files, role))}
+        self._unknown_nodes, self._neighbours = files.unknown_nodes, str(files.knn or 10)
+        self._pictures = self.studio.project.source.pictures
+        await self._guess_roles(files)
+
+    async def _guess_roles(self, options: TableOptions) -> None:
         self._preview, self._roles = None, {}
         found = await asyncio.to_thread(preview, self._uploaded["nodes"], options)
         self._preview = found
@@ -230,14 +253,26 @@ class DataView(View):
                     with tag("tr"):
                         for cell in row:
                             tag("td", cell)
+        if self._loaded.given:
+            ui.run_javascript(SHOW_STEP)
 
     @property
     def _undecided(self) -> list[str]:
         return [column for column, role in self._roles.items() if not role]
 
     def _draw_options(self) -> None:
-        if self._preview is None:
-            return
+        if self._preview is not None:
+            self._draw_choices()
+        with tag("div", classes="row"):
+            button("Load with these roles" if self._loaded.given else "Load these files", self._load_files, "main")
+            if self._preview is not None:
+                button("Cancel", self._cancel)
+
+    def _cancel(self) -> None:
+        self._forget()
+        self.window.draw()
+
+    def _draw_choices(self) -> None:
         if self._undecided:
             text = "may hold the classes. Choose the role label for one of them, and another role for the rest."
             tag("p", f"{', '.join(self._undecided)} {text}", "note")
@@ -292,14 +327,14 @@ class DataView(View):
                         tag("span", DATASETS.get(name, ""), "soft small")
 
     async def _load_files(self) -> None:
-        def load(*, window: str) -> None:
-            self.studio.project.load_files(self._table_options(), pictures=self._picture_folder(), window=window)
-
         async def read() -> None:
+            project = self.studio.project
+            method = project.reload_files if self._loaded.given else project.load_files
+            load = partial(method, self._table_options(), pictures=self._picture_folder())
             await self.window.change(load)
-            self._uploaded, self._preview, self._roles = {}, None, {}
+            self._forget()
 
-        await self._load("Reading your files", read)
+        await self._load("Reading your files", read, keeps_labels=self._loaded.given)
 
     def _table_options(self) -> TableOptions:
         given: dict[str, Any] = dict(self._uploaded)
@@ -313,7 +348,7 @@ class DataView(View):
             if not self._neighbours.isdigit():
                 raise InputError("No number of nearest neighbours; give at least 1.")
             given["knn"] = int(self._neighbours)
-        options = TableOptions(**given, unknown_nodes=self._unknown_nodes)  # type: ignore[arg-type]
+        options = replace(self._loaded, **given, unknown_nodes=self._unknown_nodes)
         return options.with_roles(self._roles) if self._roles else options
 
     def _picture_folder(self) -> Path | None:
@@ -322,8 +357,8 @@ class DataView(View):
             raise InputError(f"{self._pictures} is no folder; give the folder that the paths of the pictures begin at.")
         return folder
 
-    async def _load(self, title: str, read: Action) -> None:
-        """Load another graph; if there is one, ask first."""
+    async def _load(self, title: str, read: Action, *, keeps_labels: bool = False) -> None:
+        """Load another graph; if the present one has labels that it does not keep, ask first."""
 
         async def action() -> None:
             await self.studio.cancel()
@@ -332,13 +367,14 @@ class DataView(View):
             if self.studio.snapshot.load != load:
                 self.window.go("Label")
                 if load:
-                    self.window.notify("The previous graph is kept under Data; Undo returns to it.", False)
+                    kept = "Your labels are taken along. " if keeps_labels else ""
+                    self.window.notify(f"{kept}The previous graph is kept under Data; Undo returns to it.", False)
                 if self.studio.project.loaded.picture_origins:
                     ui.navigate.reload()  # the page may load pictures from their servers only from now on
 
         if "hidden" not in self._busy.classes:
             return
-        if self.studio.snapshot.load and not await self._ask(title):
+        if self.studio.snapshot.load and not keeps_labels and not await self._ask(title):
             return
         self._busy.text = title
         self._busy.show(True)

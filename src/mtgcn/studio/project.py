@@ -135,6 +135,11 @@ class Project(ProjectFolder):
         """
         self._load(lambda load: copy_files(files, self, load, pictures), window)
 
+    def reload_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
+        """Load the copies of the files again with other options, such as roles of columns. Labels, classes and skipped
+        nodes of the person stay, also if the rows have other ids."""
+        self._load(lambda load: copy_files(files, self, load, pictures), window, again=True)
+
     def load_model(self, model: Path) -> None:
         """Load graph and labels of a copy of a model that `mtgcn fit` saved."""
         self._load(lambda load: copy_model(model, self, load), "")
@@ -165,7 +170,7 @@ class Project(ProjectFolder):
             history = (*history, Change(title=f"opened {title}", window=window, opened=before.load))
         self._replace(state.model_copy(update={"history": history}))
 
-    def _load(self, copy: Callable[[int], Source], window: str) -> None:
+    def _load(self, copy: Callable[[int], Source], window: str, *, again: bool = False) -> None:
         with self._changing():
             before = self.state
             load = max([before.load, *self.kept()]) + 1
@@ -181,7 +186,12 @@ class Project(ProjectFolder):
             if same and self.loaded.equals(loaded):  # the same command again
                 shutil.rmtree(copies, ignore_errors=True)
             else:
-                state = State(load=load, source=source, classes=loaded.graph.class_names)
+                state, labels = (
+                    State(load=load, source=source, classes=loaded.graph.class_names),
+                    dict[str, str | None](),
+                )
+                if again:
+                    state, labels = self._taken_along(state, loaded)
                 self._loaded = load, loaded
                 if before.source is None:
                     self._take_existing_labels(loaded)
@@ -189,7 +199,23 @@ class Project(ProjectFolder):
                 else:
                     opened = Change(title=f"loaded {source.title}", window=window, opened=before.load)
                     self._replace(state.model_copy(update={"history": (opened,)}))
+                    self._update_labels(labels)
             shutil.rmtree(self.path(UPLOADS), ignore_errors=True)
+
+    def _taken_along(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
+        """The state of a load with the classes and skipped nodes of the present one, and the labels that a person
+        changed. Nodes are the same by their places, or by their ids if some were left out."""
+        before, given, labels = self.loaded, self.loaded.labels, self.labels()
+        by_place = len(before.ids) == len(loaded.ids)
+        now = dict(zip(before.ids if by_place else loaded.ids, loaded.ids, strict=True))
+        own = {node for node in {*labels, *given} & now.keys() if labels.get(node) != given.get(node)}
+        used, old = {*state.classes, *(labels.get(node) for node in own)}, before.graph.class_names
+        kept = (name for name in self.classes if name in used or name not in old)
+        update = {
+            "classes": tuple(dict.fromkeys([*kept, *state.classes])),
+            "skipped": tuple(now[node] for node in self.skipped if node in now),
+        }
+        return state.model_copy(update=update), {now[node]: labels.get(node) for node in own}
 
     def _take_existing_labels(self, loaded: LoadedGraph) -> None:
         """Merge the labels of a file that exists before the first load; labels of another graph are renamed."""
