@@ -134,16 +134,10 @@ def test_messages_become_progress(labelled, monkeypatch, quick):
     lines = [
         '{"stage": "embeddings", "unit": "step", "done": 0, "total": 0}',
         '{"done": 10, "total": 20}',
-        '{"curve": "embeddings", "epoch": 10, "values": {"loss": 2.0}}',
-        '{"curve": "embeddings", "epoch": 20, "values": {"loss": 1.0}}',
-        '{"curve": "", "epoch": 1, "values": {"loss": 3.0}}',
-        '{"curve": "", "epoch": 1, "values": {"loss": 4.0}}',
         '{"state": "failed", "error": "out of memory"}',
     ]
-    # A curve that restarts replaces the old one.
-    curves = {"embeddings: loss": ((10, 2.0), (20, 1.0)), "loss": ((1, 4.0),)}
     progress = progress_after(labelled, monkeypatch, quick, lines)
-    assert progress == Progress("failed", "embeddings", 10, 20, "step", curves, "out of memory")
+    assert progress == Progress("failed", "embeddings", 10, 20, "step", "out of memory")
 
 
 def test_killed_process_is_reported(labelled, monkeypatch, quick):
@@ -173,14 +167,13 @@ def test_fit_in_the_background_and_cancel(labelled, tmp_path, monkeypatch):
     assert worker.progress.state == "running"
     progress = worker.wait()
     assert (progress.state, progress.error) == ("done", None)
-    assert progress.curves["supervised"][-1][0] == 30
     assert fitted_model(labelled).n_iter_ == 30
     assert sorted(os.listdir(tmp_path)) == ["given", "project"]
     assert list((labelled.folder / "cache").rglob("*.npz"))
     labelled.label("n3", "cat")
     endless = FitWorker(labelled, ENDLESS)
     endless.start()
-    while not endless.progress.curves:
+    while not endless.progress.done:
         time.sleep(0.01)
     pid = endless._process.pid
     endless.cancel()
@@ -213,7 +206,7 @@ from mtgcn.studio.fitting import FitOptions, FitWorker
 from mtgcn.studio.project import Project
 worker = FitWorker(Project(sys.argv[1]), FitOptions("gcn", ["epochs=1000000"], folds=0))
 worker.start()
-while not worker.progress.curves:
+while not worker.progress.done:
     time.sleep(0.01)
 print(worker._process.pid, flush=True)
 time.sleep(1000)

@@ -540,8 +540,7 @@ def test_fit_is_started_shown_and_stopped(page):
     go(page, "model")
     page.click("#model .main")
     page.wait_until(HAS_STATE, "Teaching")
-    page.wait_until("return document.querySelectorAll('#model [aria-label=Curves] svg path').length", seconds=120)
-    assert page.run("return Number(document.querySelector('#model [role=progressbar]').ariaValueNow)") >= 0
+    page.wait_until("return Number(document.querySelector('#model [role=progressbar]').ariaValueNow) > 0", seconds=120)
     page.click("#model .row button:nth-child(2)")
     page.wait_until("return document.querySelector('#model').innerText.includes('the previous model is kept')")
     assert page.text("#pill") == "Up to date"

@@ -17,7 +17,7 @@ from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions, UnknownNodes
 from mtgcn.io.read import Preview, preview
-from mtgcn.studio.elements import Tag, View, bullets, button, figures, key, swatch, tag
+from mtgcn.studio.elements import View, bullets, button, choice, figures, key, on_value, swatch, tag
 from mtgcn.studio.project import UPLOADS
 from mtgcn.studio.source import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.studio.state import Action, Window, class_keys, page_text, plural
@@ -59,7 +59,6 @@ SHOW_STEP = """
     step.scrollIntoView();
     step.querySelector("select").focus({ preventScroll: true });
 """
-THIS_VALUE, THIS_CHECKED = "event.target.value", "event.target.checked"  # JavaScript
 
 
 class DataView(View):
@@ -143,21 +142,19 @@ class DataView(View):
                     key(keys.get(name, " "))
                     swatch(number)
                     field = tag("input", type="text", value=name, aria_label=f"Name of class {name}", data_class=name)
-                    self._change_on(field, "change", THIS_VALUE, project.rename_class, name)
+                    on_value(field, "change", partial(self._change, project.rename_class, name))
                     tag("span", plural(count, "label"), "soft small number")
                     up = button("↑", partial(self._change, project.move_class, name, -1), "quiet")
                     up.attributes(aria_label=f"Move class {name} up", disabled=None if number else True)
-                    with tag("select", aria_label=f"Merge or delete class {name}") as choice:
-                        tag("option", "more …", value="")
-                        for other in counts:
-                            if other != name:
-                                tag("option", f"merge into {other}", value=f"into {other}")
-                        tag("option", f"delete, with {plural(count, 'label')}", value="delete")
-                    self._change_on(choice, "change", THIS_VALUE, self._merge_or_delete, name)
+                    others = {f"into {other}": f"merge into {other}" for other in counts if other != name}
+                    options = {"": "more …"} | others | {"delete": f"delete, with {plural(count, 'label')}"}
+                    change = partial(self._change, self._merge_or_delete, name)
+                    choice(f"Merge or delete class {name}", options, "", change)
         with tag("form", classes="class-row") as form:
             tag("input", type="text", placeholder="new class", aria_label="Name of a new class", id="new-class")
             tag("button", "Add", type="submit")
-        self._change_on(form, "submit.prevent", "document.getElementById('new-class').value", project.add_class)
+        name = "document.getElementById('new-class').value"
+        on_value(form, "submit.prevent", partial(self._change, project.add_class), name)
         self._draw_upload("import", "Add labels from a file: an id and a class per line", SUFFIXES["labels"])
 
     def _merge_or_delete(self, name: str, choice: str, *, window: str) -> None:
@@ -169,14 +166,6 @@ class DataView(View):
     async def _change(self, method: Callable[..., object], *values: object) -> None:
         self.changed(self._classes)  # draws them again, which resets the fields to the stored names
         await self.window.act(lambda: self.window.change(method, *values))
-
-    def _change_on(self, element: Tag, event: str, value: str, method: Callable[..., object], *first: str) -> None:
-        """Call a method of the project with the value of a field when an event occurs."""
-
-        async def change(event: Any) -> None:
-            await self._change(method, *first, str(event.args))
-
-        element.on(event, change, js_handler=f"(event) => emit({value})")
 
     # Loading
 
@@ -284,28 +273,24 @@ class DataView(View):
             self._field("Folder of the pictures on this machine", "_pictures", type="text", placeholder="/home/…")
 
     def _draw_role(self, column: str, has_problem: bool) -> None:
-        with tag("select", aria_label=f"Role of column {column}", data_column=column) as choice:
-            for role, title in (ROLES | (MORE_ROLES if has_problem else {})).items():
-                tag("option", title, value=role, selected=True if role == self._roles[column] else None)
-
-        def choose(event: Any) -> None:
-            self._roles[column] = str(event.args)
+        def choose(role: str) -> None:
+            self._roles[column] = role
             self.window.draw()
 
-        choice.on("change", choose, js_handler=f"(event) => emit({THIS_VALUE})")
+        roles = ROLES | (MORE_ROLES if has_problem else {})
+        choice(f"Role of column {column}", roles, self._roles[column], choose, data_column=column)
 
     def _check(self, title: str, value: bool, choose: Callable[[bool], None]) -> None:
         with tag("label", classes="row"):
             field = tag("input", type="checkbox", checked=True if value else None)
             tag("span", title)
-        field.on("change", lambda event: choose(bool(event.args)), js_handler=f"(event) => emit({THIS_CHECKED})")
+        on_value(field, "change", choose, "event.target.checked")
 
     def _field(self, title: str, attribute: str, **attributes: Any) -> None:
         with tag("label", classes="stack"):
             tag("span", title, "small soft")
             field = tag("input", value=getattr(self, attribute), **attributes)
-        store = partial(setattr, self, attribute)
-        field.on("change", lambda event: store(str(event.args)), js_handler=f"(event) => emit({THIS_VALUE})")
+        on_value(field, "change", partial(setattr, self, attribute))
 
     def _number_rows(self, number: bool) -> None:
         """Ignore the column of ids; without numbers, its role is to be chosen."""

@@ -6,7 +6,7 @@ Texts are always set as text, so that names of nodes and classes are never parse
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,6 +44,20 @@ def button(text: str, handler: Handler, classes: str = "", **attributes: Any) ->
     made = Tag("button", text, classes, type="button", **attributes)
     made.on("click", lambda: handler(), [])
     return made
+
+
+def on_value(element: Tag, event: str, handler: Callable[[Any], object], value: str = "event.target.value") -> Tag:
+    """Call a handler with a value that JavaScript computes when an event occurs, that of the field by default."""
+    element.on(event, lambda happened: handler(happened.args), js_handler=f"(event) => emit({value})")
+    return element
+
+
+def choice(title: str, options: Mapping[str, str], chosen: str, handler: Callable[[str], object], **more: Any) -> Tag:
+    """A list of options, of which one is chosen."""
+    with tag("select", aria_label=title, **more) as made:
+        for value, text in options.items():
+            tag("option", text, value=value, selected=True if value == chosen else None)
+    return on_value(made, "change", handler)
 
 
 def swatch(class_number: int | None) -> Tag:

@@ -15,9 +15,9 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -38,7 +38,7 @@ from mtgcn.report.fit_page import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.studio.project import Project
-from mtgcn.training.progress import current_stage, current_unit, progress_callbacks, report_progress, stage
+from mtgcn.training.progress import current_unit, progress_callbacks, report_progress, stage
 from mtgcn.uncertainty.suggestions import smoothed_features
 from mtgcn.workflows.fit import for_the_card, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
@@ -49,8 +49,6 @@ START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting imp
 RECORD = "studio"  # the key of the `FitRecord` in the card of a model
 LAYOUT_SEED = 0
 MAX_ON_MAP = 1_000_000  # nodes
-
-Curve = Sequence[tuple[int, float]]  # epoch, value
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,6 @@ class Progress:
     done: int = 0
     total: int = 0  # 0: unknown
     unit: str = "epoch"  # of done and total: epoch, round or step
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # by name
     error: str | None = None  # one line
 
 
@@ -186,14 +183,6 @@ class FitWorker:
             now = self.progress
             if sender is not self._process or now.state != "running":
                 return
-            if "curve" in message:
-                curves, epoch = dict(now.curves), message["epoch"]
-                for name, value in message["values"].items():
-                    title = f"{message['curve']}: {name}" if message["curve"] else name
-                    points = curves.get(title, ())
-                    kept = points if points and points[-1][0] < epoch else ()  # a curve that restarts replaces it
-                    curves[title] = (*kept, (epoch, value))
-                message = {"curves": curves}
             self.progress = replace(now, **message)
             self._changed.notify_all()
 
@@ -221,7 +210,6 @@ def main(folder: str) -> None:
             with progress_callbacks(
                 lambda done, total: send(done=done, total=total),
                 lambda title: send(stage=title, unit=current_unit(), done=0, total=0),
-                lambda epoch, values: send(curve=current_stage(), epoch=epoch, values=dict(values)),
             ):
                 project = project or Project(folder)
                 fit_project(project, options)

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 from nicegui import ui
 
-from mtgcn.report.charts import Chart, curve_chart
 from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
 from mtgcn.studio.fitting import RECORD, FitRecord
@@ -21,7 +19,7 @@ MAX_DISPUTED_SHOWN = 25
 
 
 class ModelView(View):
-    """Progress and curves of a fit, and what the model predicts; drawn only while it is shown."""
+    """Progress of a fit, and what the model predicts; drawn only while it is shown."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -36,7 +34,6 @@ class ModelView(View):
                     self._stop = button("Stop", partial(window.act, self.studio.cancel))
                     text = f"automatically, after {LABELS_BEFORE_FIT} new labels"
                     ui.checkbox(text, value=self.studio.auto_fit).bind_value_to(self.studio, "auto_fit")
-            self._curves = tag("section", aria_label="Curves")
             self._results = tag("div", classes="page-part")
 
     def update(self) -> None:
@@ -53,7 +50,6 @@ class ModelView(View):
             self._stop.show(running)
         self.redraw(self._head, self._draw_head, studio.has_model, self._own_columns, self._excel)
         self.redraw(self._results, self._draw_results, studio.snapshot, studio.nodes)
-        self.redraw(self._curves, self._draw_curves, progress.curves)
 
     def _draw_head(self) -> None:
         tag("h2", "Model")
@@ -87,7 +83,10 @@ class ModelView(View):
         shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
         figures(shown)
         bullets([page_text(line) for line in training["warnings"]])
-        self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))])
+        chart = confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))
+        with tag("figure", classes="stack"):
+            tag("h3", chart.title)
+            ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
         self._draw_classes(counts, predicted)
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
@@ -104,22 +103,6 @@ class ModelView(View):
                             tag("span", name)
                         tag("td", str(predicted.get(name, 0)))
                         tag("td", str(given[name]))
-
-    def _draw_charts(self, charts: list[Chart]) -> None:
-        with tag("div", classes="columns"):
-            for chart in charts:
-                with tag("figure", classes="stack"):
-                    tag("h3", chart.title)
-                    ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
-
-    def _draw_curves(self) -> None:
-        charts = []
-        for title, curve in self.studio.progress.curves.items():
-            epochs, values = (np.array(one) for one in zip(*curve, strict=True))
-            if np.isfinite(values).any():
-                charts.append(curve_chart(epochs, {title.rpartition(": ")[2]: values[None]}, title))
-        if charts:
-            self._draw_charts(charts)
 
     def _draw_disputed(self, nodes: Nodes) -> None:
         disputed = nodes.disputed(MAX_DISPUTED_SHOWN)
