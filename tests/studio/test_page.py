@@ -176,6 +176,7 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
         choose(browser, "edges", tmp_path / "edges.csv")
         browser.click("#data .main")
         browser.wait_until(NODE)
+        assert browser.run("return document.activeElement.innerText") == "Label"  # where the focus moves
         go(browser, "data")
         summary = browser.text("#data")
         assert "edges.csv" in summary
@@ -220,6 +221,11 @@ def test_own_files_classes_and_labels_by_click(browser, tmp_path):
         browser.wait_until("return document.querySelector('#queue h2').innerText === arguments[0]", NASTY)
         assert not browser.texts("#queue .facts")  # it has no age
         assert browser.run("return document.querySelectorAll('.studio img').length") == 0
+        # Labels of a file.
+        (tmp_path / "more.csv").write_text("id,label\nperson 1,old\n", encoding="utf-8")
+        go(browser, "data")
+        browser.choose_file(".import input", tmp_path / "more.csv")
+        browser.wait_until(LABELS, "1 label")
         assert [error for error in browser.errors() if "413" not in error] == []
     assert (tmp_path / "errors.txt").read_text(encoding="utf-8") == ""
 
@@ -521,6 +527,7 @@ def test_keyboard_alone(page):
     node = page.run(NODE)
     page.press(LEFT)
     pointed = page.wait_until(HINT)
+    assert page.wait_until("return document.querySelector('.map-hint img').naturalWidth") == 8
     assert pointed != node
     page.press(ENTER)
     page.wait_until(SHOWS, pointed)
@@ -540,8 +547,9 @@ def test_fit_is_started_shown_and_stopped(page):
     go(page, "model")
     page.click("#model .main")
     page.wait_until(HAS_STATE, "Teaching")
+    assert page.run("return document.activeElement.innerText") == "Stop"  # the focus is kept
     page.wait_until("return Number(document.querySelector('#model [role=progressbar]').ariaValueNow) > 0", seconds=120)
-    page.click("#model .row button:nth-child(2)")
+    page.click("#model .main")
     page.wait_until("return document.querySelector('#model').innerText.includes('the previous model is kept')")
     assert page.text("#pill") == "Up to date"
 

@@ -145,7 +145,7 @@ class DataView(View):
                     on_value(field, "change", partial(self._change, project.rename_class, name))
                     tag("span", plural(count, "label"), "soft small number")
                     up = button("↑", partial(self._change, project.move_class, name, -1), "quiet")
-                    up.attributes(aria_label=f"Move class {name} up", disabled=None if number else True)
+                    up.attributes(aria_label=f"Move class {name} up", aria_disabled=None if number else "true")
                     others = {f"into {other}": f"merge into {other}" for other in counts if other != name}
                     options = {"": "more …"} | others | {"delete": f"delete, with {plural(count, 'label')}"}
                     change = partial(self._change, self._merge_or_delete, name)

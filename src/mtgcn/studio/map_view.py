@@ -97,7 +97,7 @@ class MapPane(View):
             with button("", partial(self._filter, name), aria_pressed=pressed):
                 swatch(number)
                 tag("span", name)
-                tag("span", counts[number], "count")
+                tag("span", f"{counts[number]:,}", "count")
 
     def _filter(self, name: str) -> None:
         self._only = None if self._only == name else name

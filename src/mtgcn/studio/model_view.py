@@ -30,8 +30,7 @@ class ModelView(View):
                 self._status = tag("p", "", "soft", aria_live="polite")
                 self._bar = ui.linear_progress(show_value=False)
                 with tag("div", classes="row"):
-                    self._start = button("Teach now", partial(window.act, self.studio.fit), "main")
-                    self._stop = button("Stop", partial(window.act, self.studio.cancel))
+                    self._teach = button("Teach now", self._start_or_stop, "main")
                     text = f"automatically, after {LABELS_BEFORE_FIT} new labels"
                     ui.checkbox(text, value=self.studio.auto_fit).bind_value_to(self.studio, "auto_fit")
             self._results = tag("div", classes="page-part")
@@ -46,10 +45,13 @@ class ModelView(View):
             self._status.text = status.text
             self._bar.value = progress.done / progress.total if progress.total else 0.0
             self._bar.visible = running
-            self._start.attributes(disabled=True if running else None)
-            self._stop.show(running)
+            self._teach.text = "Stop" if running else "Teach now"
         self.redraw(self._head, self._draw_head, studio.has_model, self._own_columns, self._excel)
         self.redraw(self._results, self._draw_results, studio.snapshot, studio.nodes)
+
+    async def _start_or_stop(self) -> None:
+        running = self.studio.progress.state == "running"
+        await self.window.act(self.studio.cancel if running else self.studio.fit)
 
     def _draw_head(self) -> None:
         tag("h2", "Model")
@@ -84,10 +86,11 @@ class ModelView(View):
         figures(shown)
         bullets([page_text(line) for line in training["warnings"]])
         chart = confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))
-        with tag("figure", classes="stack"):
-            tag("h3", chart.title)
-            ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
-        self._draw_classes(counts, predicted)
+        with tag("div", classes="columns"):
+            with tag("figure", classes="stack"):
+                tag("h3", chart.title)
+                ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
+            self._draw_classes(counts, predicted)
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
             tag("span", "The model is saved in the project: ")

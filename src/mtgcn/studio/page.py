@@ -174,7 +174,7 @@ class Page(View):
             }
         # In the context of the page: the element whose event is handled may be gone after a redraw.
         window.updates = [partial(within, client, view.update) for view in (self, *views.values())]
-        window.go = partial(within, client, self.go)
+        window.go = partial(within, client, self._go_on)
         self.go("Label" if studio.snapshot.load else "Data")
         ui.timer(POLL_SECONDS, window.poll)
 
@@ -184,6 +184,11 @@ class Page(View):
             pane.show(name == title)
             self._tabs[name].attributes(aria_current="page" if name == title else None)
         self.window.draw()
+
+    def _go_on(self, title: str) -> None:
+        """Show another view after an action, and move the focus there."""
+        self.go(title)
+        self._tabs[title].run_method("focus")
 
     def update(self) -> None:
         """Redraw the bar if something changed."""

@@ -419,7 +419,7 @@ ON_THE_PAGE = [  # remedies of the command line, and those of the page
     (r"; --column weight=.* takes it as edge weights", "; name it weight to use it as edge weights"),
     (r"use --unknown-nodes drop .*", 'choose "Leave out unknown nodes"'),
     (r"; use --header \w+ if .*", ""),
-    (r"--knn N changes it", "the number can be changed when the file is loaded"),
+    (r"--knn N changes it", "the number can be changed with the roles of the columns"),
     (r"(choose one|name the column( of the classes)?) by --\S+( NAME)?", "choose its role above the column"),
     (r"--column (category|number|date|text|label|id|name|ignore)=(\S+?)(?=[;,. ]|$)", r"the role \1 for \2"),
     (r"--exclude (\S+)", r"the role ignore for \1"),
