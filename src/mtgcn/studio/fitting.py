@@ -23,7 +23,6 @@ from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel
 
 import mtgcn
 from mtgcn.environment import chosen_device
@@ -46,7 +45,7 @@ from mtgcn.workflows.output import collected_notes
 CACHE = "cache"  # folder in the project; nothing is written outside of it
 # Not `python -m`, which would import modules from the working directory.
 START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting import main; main(sys.argv[2])"
-RECORD = "studio"  # the key of the `FitRecord` in the card of a model
+GRAPH = "studio"  # the key of the fingerprint of the graph in the card of a model
 LAYOUT_SEED = 0
 MAX_ON_MAP = 1_000_000  # nodes
 
@@ -71,14 +70,6 @@ class FitOptions:
             device=self.device,
             random_state=self.seed,
         )
-
-
-class FitRecord(BaseModel):
-    """What the card of a project's model holds beside the summary of the fit."""
-
-    graph: str  # the fingerprint of its graph
-    labels: int
-    refitted: bool  # whether label-free computations of the previous model were reused
 
 
 @dataclass(frozen=True)
@@ -238,7 +229,7 @@ def fitted_model(project: Project) -> GraphModel | None:
         model = load_model(project.model_folder)
     except InputError:  # the labels are enough to fit another one
         return None
-    return model if model.training_.get(RECORD, {}).get("graph") == project.loaded.fingerprint else None
+    return model if model.training_.get(GRAPH) == project.loaded.fingerprint else None
 
 
 def first_answer(project: Project) -> GraphModel:
@@ -250,8 +241,9 @@ def first_answer(project: Project) -> GraphModel:
         return GraphModel(method, device="cpu", random_state=0).fit_graph(graph)
 
 
-def fit_project(project: Project, options: FitOptions) -> FitRecord:
-    """Fit a model on the present labels and save it in the project once it is complete."""
+def fit_project(project: Project, options: FitOptions) -> bool:
+    """Fit a model on the present labels and save it in the project once it is complete; returns whether label-free
+    computations of the previous model were reused."""
     check_labels(project)
     with stage("reading"):
         state, graph = project.state, project.labelled_graph()
@@ -271,13 +263,12 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
         with stage(MEASURING):
             asked = options.folds != 0
             expected = measured_accuracy(model, options.folds) if asked else (None, "not measured, as asked")
-    record = FitRecord(graph=project.loaded.fingerprint, labels=len(graph.known), refitted=refitted)
     with stage("writing the model"):
         summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
-        save_model(model, project.model_folder, training=for_the_card(summary) | {RECORD: record.model_dump()})
+        save_model(model, project.model_folder, training=for_the_card(summary) | {GRAPH: project.loaded.fingerprint})
         project.forget_renames(state.renamed)
     map_points(project, model)
-    return record
+    return refitted
 
 
 # Map

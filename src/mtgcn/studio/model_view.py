@@ -11,7 +11,6 @@ from nicegui import ui
 
 from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
-from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
 from mtgcn.studio.state import LABELS_BEFORE_FIT, Window, fit_status, page_text
 
@@ -77,12 +76,11 @@ class ModelView(View):
             self._draw_classes(counts, predicted)
             return
         training = nodes.fitted.training_
-        record = FitRecord.model_validate(training[RECORD])
         shown = [accuracy_figure(training.get("expected_accuracy"), training.get("why_no_expected_accuracy"))]
         if self.studio.changed:
             shown.append((f"{len(self.studio.changed):,}", "unlabelled nodes changed class"))
         shown.append((f"{100 * training['mean_confidence']:.0f} %", "mean confidence"))
-        shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
+        shown.append((f"{training['seconds']:.1f} s", f"for {len(nodes.fitted_labels)} labels"))
         figures(shown)
         bullets([page_text(line) for line in training["warnings"]])
         chart = confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))
