@@ -46,10 +46,12 @@ def button(text: str, handler: Handler, classes: str = "", **attributes: Any) ->
     return made
 
 
-def on_value(element: Tag, event: str, handler: Callable[[Any], object], value: str = "event.target.value") -> Tag:
+def on_value(
+    element: Tag, event: str, handler: Callable[[Any], object], value: str = "event.target.value", throttle: float = 0
+) -> Tag:
     """Call a handler with a value that JavaScript computes when an event occurs, that of the field by default."""
-    element.on(event, lambda happened: handler(happened.args), js_handler=f"(event) => emit({value})")
-    return element
+    script = f"(event) => emit({value})"
+    return element.on(event, lambda happened: handler(happened.args), js_handler=script, throttle=throttle)
 
 
 def choice(title: str, options: Mapping[str, str], chosen: str, handler: Callable[[str], object], **more: Any) -> Tag:

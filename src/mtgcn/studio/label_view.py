@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from nicegui.events import GenericEventArguments
-
 from mtgcn.estimator.explanation import COLUMNS, LABELS, NEAREST, NEIGHBOURS, Explanation
-from mtgcn.studio.elements import Tag, View, button, key, swatch, tag
+from mtgcn.studio.elements import Tag, View, button, key, on_value, swatch, tag
 from mtgcn.studio.map_view import MapPane
 from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.state import Window, class_keys, fit_status, plural
@@ -90,12 +88,8 @@ class LabelView(View):
     def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
         """A button that acts on the shown node."""
 
-        async def act(event: GenericEventArguments) -> None:
-            await self.window.act(lambda: action(str(event.args)))
-
         made = tag("button", type="button", **attributes)
-        made.on("click", act, js_handler=f"() => emit({SHOWN_NODE})")
-        return made
+        return on_value(made, "click", lambda node: self.window.act(lambda: action(node)), SHOWN_NODE)
 
     def _draw_line(self) -> None:
         """What happens, or what is needed before it does."""

@@ -69,7 +69,7 @@ class NodesView(View):
                 tag("span", "", "soft number", role="status", id="found")
             with tag("div", classes="row", role="search"):
                 text = tag("input", type="search", placeholder="search all columns", aria_label="Search all columns")
-                on_value(text, "input", partial(self._filter, "text"))
+                on_value(text, "input", partial(self._filter, "text"), throttle=0.3)
                 self._filters = tag("div", classes="row")
             self._bulk = tag("div", classes="row", id="bulk")
             self._holder = tag("div", classes="grid-holder")
@@ -97,9 +97,8 @@ class NodesView(View):
         self._class = classes[0] if classes else ""
         if classes:
             tag("span", "Label as", "soft small")
-            choice(
-                "Class for the selected nodes", {name: name for name in classes}, "", partial(setattr, self, "_class")
-            )
+            names = {name: name for name in classes}
+            choice("Class for the selected nodes", names, self._class, partial(setattr, self, "_class"))
             button("the selected", partial(self._label, False, False), "main", data_keep="selected")
             button("all found", partial(self._label, True, False), id="label-found", data_keep="found")
             button("Remove labels of the selected", partial(self._label, False, True), data_keep="remove")

@@ -311,11 +311,8 @@ class Project(ProjectFolder):
         """Remove a class and its labels."""
         with self._changing():
             self._check_class(name)
-            labels: dict[str, tuple[str | None, str | None]] = {
-                node: (name, None) for node, label in self.labels().items() if label == name
-            }
-            classes = self.classes, tuple(other for other in self.classes if other != name)
-            self._apply(Change(title=f"deleted class {name}", window=window, labels=labels, classes=classes))
+            others = [other for other in self.classes if other != name]
+            self._set_classes(f"deleted class {name}", window, others, {name: None})
 
     def move_class(self, name: str, places: int, *, window: str = "") -> None:
         """Move a class up (negative) or down in the order of the keys."""
@@ -323,16 +320,15 @@ class Project(ProjectFolder):
             self._check_class(name)
             names = [other for other in self.classes if other != name]
             names.insert(max(0, self.classes.index(name) + places), name)
-            if tuple(names) != self.classes:
-                self._apply(Change(title=f"moved class {name}", window=window, classes=(self.classes, tuple(names))))
+            self._set_classes(f"moved class {name}", window, names)
 
     def rename_class(self, before: str, after: str, *, window: str = "") -> str:
         """Rename a class in all its labels; returns the normalised name."""
         with self._changing():
             self._check_class(before)
             after = checked_class(after, [name for name in self.classes if name != before])
-            if after != before:
-                self._replace_class(before, after, f"renamed class {before} to {after}", window)
+            names = [after if name == before else name for name in self.classes]
+            self._set_classes(f"renamed class {before} to {after}", window, names, {before: after})
             return after
 
     def merge_classes(self, name: str, into: str, *, window: str = "") -> None:
@@ -342,7 +338,22 @@ class Project(ProjectFolder):
             self._check_class(into)
             if name == into:
                 raise InputError(f"class {shown(name)} cannot be merged with itself; name two classes")
-            self._replace_class(name, into, f"merged class {name} into {into}", window)
+            others = [other for other in self.classes if other != name]
+            self._set_classes(f"merged class {name} into {into}", window, others, {name: into})
+
+    def _check_class(self, name: str) -> None:
+        if name not in self.classes:
+            raise unknown_name("class", name, self.classes)
+
+    def _set_classes(
+        self, title: str, window: str, names: Sequence[str], replaced: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Set the classes, and replace the one of some labels."""
+        by, classes = replaced or {}, (self.classes, tuple(names))
+        labels = {node: (name, by[name]) for node, name in self.labels().items() if name in by}
+        renamed = next(((before, after) for before, after in by.items() if after is not None), None)
+        if classes[0] != classes[1]:
+            self._apply(Change(title=title, window=window, labels=labels, classes=classes, renamed=renamed))
 
     def undo(self, *, window: str = "") -> Change | None:
         """Undo the last change of a window; None without one. Values changed again since then stay."""
@@ -359,18 +370,6 @@ class Project(ProjectFolder):
         """Drop renames that the fitted model knows."""
         with self._changing():
             self._update_state(renamed=tuple(pair for pair in self.state.renamed if pair not in renamed))
-
-    def _check_class(self, name: str) -> None:
-        if name not in self.classes:
-            raise unknown_name("class", name, self.classes)
-
-    def _replace_class(self, name: str, by: str, title: str, window: str) -> None:
-        merged = (name,) if by in self.classes else ()
-        classes = tuple(by if other == name else other for other in self.classes if other not in merged)
-        labels = {node: (name, by) for node, label in self.labels().items() if label == name}
-        self._apply(
-            Change(title=title, window=window, labels=labels, classes=(self.classes, classes), renamed=(name, by))
-        )
 
     def _apply(self, change: Change) -> None:
         """Write labels first: a kill after that costs the undo of this change, a kill before it costs nothing."""

@@ -188,8 +188,8 @@ def label_table(labels: Mapping[str, str]) -> bytes:
 def checked_class(name: str, known: Sequence[str] = ()) -> str:
     """Normalise the name of a new class, so that `labels.csv` gives back the same name.
 
-    >>> checked_class(" cat "), checked_class("2.0")
-    ('cat', '2')
+    >>> checked_class(" big  cat "), checked_class("2.0"), checked_class("007", ["7"])
+    ('big cat', '2', '007')
     """
     name = class_named(" ".join(name.split()), ())
     check_names([name], "class")
