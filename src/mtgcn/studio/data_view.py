@@ -43,16 +43,7 @@ FIELDS = {
     "labels": "Labels, optional: an id and a class per line",
     "graph": "Or one file for all: GraphML, GML, JSON, npz, mat or mtx",
 }
-ROLES = {
-    "": "choose …",
-    "id": "id",
-    "label": "label (the classes)",
-    "name": "name",
-    "feature": "feature",
-    "text": "text",
-    "picture": "picture",
-    "ignore": "ignore",
-}
+ROLES = {"": "choose …"} | {role: role for role in ("id", "label", "name", "feature", "text", "picture", "ignore")}
 MORE_ROLES = {"number": "number", "category": "category"}  # of columns that cannot be read as they are
 SHOW_STEP = """
     const step = document.getElementById("import-step");
