@@ -1,5 +1,5 @@
 // The map of the page of a fit and of the studio: points by WebGL; names, edges and lasso in an SVG above them.
-const NO_CLASS = 65535, REACH = 14, CLOSEST = 60, MARGIN = 20, LINE = 19, CELLS = 16, SHAPES = 5;
+const NO_CLASS = 65535, REACH = 14, CLOSEST = 60, MARGIN = 20, LINE = 19, CELLS = 8, SHAPES = 5;
 const NONE = 0, DOUBT = 1, FAIR = 2, SURE = 3, YOURS = 4;  // how a point is drawn; higher ones are on top
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -297,29 +297,21 @@ class NodeMap {
   }
 
   // ---- names, edges, lasso and hint
-  // A class name is at the mean of the nodes in the densest nine cells of a grid; marks have numbers.
+  // A class name is at the mean of the nodes in the densest cell of a grid; marks have numbers.
   nameClasses() {
-    const { classes, extent, middle, names } = this, counts = new Uint32Array(names.length * CELLS * CELLS);
-    const cells = [this.x, this.y].map((values, axis) => Uint8Array.from(values, (value) => CELLS * between(0, (value - middle[axis]) / extent[axis] + 0.5, 0.999)));
-    const eachNamed = (act) => {
-      for (let node = 0; node < this.x.length; node++)
-        if (classes && classes[node] < names.length && !this.hides(node)) act(classes[node], node, cells[0][node], cells[1][node]);
-    };
-    eachNamed((number, node, column, row) => { counts[(number * CELLS + row) * CELLS + column] += 1; });
-    const found = names.map((name) => ({ name, nodes: 0, x: 0, y: 0 })), near = [-1, 0, 1];
-    found.forEach((one, number) => {
-      for (let row = 1; row < CELLS - 1; row++)
-        for (let column = 1; column < CELLS - 1; column++) {
-          let nodes = 0;
-          for (const down of near) for (const across of near) nodes += counts[(number * CELLS + row + down) * CELLS + column + across];
-          if (nodes > one.nodes) Object.assign(one, { nodes, row, column });
-        }
-    });
-    eachNamed((number, node, column, row) => {
-      const one = found[number];
-      if (Math.abs(row - one.row) > 1 || Math.abs(column - one.column) > 1) return;
-      one.x += this.x[node] / one.nodes;
-      one.y += this.y[node] / one.nodes;
+    const { x, y, classes, extent, middle, names } = this, size = 3 * CELLS * CELLS, sums = new Float64Array(size * names.length);
+    const cell = (value, axis) => Math.floor(CELLS * between(0, (value - middle[axis]) / extent[axis] + 0.5, 0.999));
+    for (let node = 0; node < x.length; node++) {
+      if (!classes || classes[node] >= names.length || this.hides(node)) continue;
+      const at = 3 * ((classes[node] * CELLS + cell(y[node], 1)) * CELLS + cell(x[node], 0));
+      sums[at] += 1;
+      sums[at + 1] += x[node];
+      sums[at + 2] += y[node];
+    }
+    const found = names.map((name, number) => {
+      let best = size * number;
+      for (let at = best; at < size * (number + 1); at += 3) if (sums[at] > sums[best]) best = at;
+      return { name, nodes: sums[best], x: sums[best + 1] / sums[best], y: sums[best + 2] / sums[best] };
     });
     const marks = this.marks.map((node, rank) => ({ name: `${rank + 1}`, x: this.x[node], y: this.y[node], above: 12 }));
     this.labels = [...marks, ...found.filter((one) => one.nodes).sort((one, other) => other.nodes - one.nodes)];
