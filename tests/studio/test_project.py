@@ -282,6 +282,7 @@ def test_labels_are_taken_along_when_roles_change(files, tmp_path):
     before = project.labels()
     options = project.loaded.files.with_roles({"id": "ignore", "group": "ignore", "colour": "label"})
     project.reload_files(options)
+    project.load_files(TableOptions(nodes=files.nodes, knn=3, columns={"label": "group"}))  # the same command again
     colours = dict(zip(map(str, range(1, 37)), 12 * ["red", "blue", "green"], strict=True))
     del colours["3"]  # whose label was removed
     assert project.labels() == colours | {"2": "dog", "10": "cat"}

@@ -124,9 +124,7 @@ class Project(ProjectFolder):
 
     def load_dataset(self, name: str, *, window: str = "") -> None:
         """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
-        source = Source(dataset=name)
-        if self.state.source != source:
-            self._load(lambda load: source, window)
+        self._load(lambda load: Source(dataset=name, given=name), window)
 
     def load_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
         """Load copies of files. Their labels go to `labels.csv`; one that exists before the first load is kept.
@@ -178,29 +176,31 @@ class Project(ProjectFolder):
             shutil.rmtree(copies, ignore_errors=True)  # of an interrupted load
             try:
                 source = copy(load)
-                loaded = read_source(source, self, load)
+                if again:
+                    source = source.model_copy(update={"given": self.source.given})
+                same = not again and before.source is not None and before.source.given == source.given
+                loaded = self.loaded if same else read_source(source, self, load)
             except BaseException:
                 shutil.rmtree(copies, ignore_errors=True)
                 raise
-            same = before.source is not None and before.source.model_dump_json() == source.model_dump_json()
-            if same and self.loaded.equals(loaded):  # the same command again
+            if same:  # the same command again
                 shutil.rmtree(copies, ignore_errors=True)
             else:
-                state, labels = (
-                    State(load=load, source=source, classes=loaded.graph.class_names),
-                    dict[str, str | None](),
-                )
-                if again:
-                    state, labels = self._taken_along(state, loaded)
-                self._loaded = load, loaded
-                if before.source is None:
-                    self._take_existing_labels(loaded)
-                    self._write_state(state)
-                else:
-                    opened = Change(title=f"loaded {source.title}", window=window, opened=before.load)
-                    self._replace(state.model_copy(update={"history": (opened,)}))
-                    self._update_labels(labels)
+                self._open(State(load=load, source=source, classes=loaded.graph.class_names), loaded, window, again)
             shutil.rmtree(self.path(UPLOADS), ignore_errors=True)
+
+    def _open(self, state: State, loaded: LoadedGraph, window: str, again: bool) -> None:
+        labels: dict[str, str | None] = {}
+        if again:
+            state, labels = self._taken_along(state, loaded)
+        self._loaded, before = (state.load, loaded), self.state
+        if before.source is None or state.source is None:
+            self._take_existing_labels(loaded)
+            self._write_state(state)
+        else:
+            opened = Change(title=f"loaded {state.source.title}", window=window, opened=before.load)
+            self._replace(state.model_copy(update={"history": (opened,)}))
+            self._update_labels(labels)
 
     def _taken_along(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
         """The state of a load with the classes and skipped nodes of the present one, and the labels that a person

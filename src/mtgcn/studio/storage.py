@@ -117,6 +117,7 @@ class Source(Record):
     files: dict[Role, FileName] = {}
     options: dict[str, Any] = {}  # how to read the files: knn, metric, columns, …
     pictures: str = ""  # the folder that paths of pictures are relative to; "": none are shown
+    given: str = ""  # identifies what was loaded, before roles were changed: the same again is not loaded
 
     @property
     def title(self) -> str:
