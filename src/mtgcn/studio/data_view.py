@@ -80,6 +80,8 @@ class DataView(View):
         self.redraw(self._summary, self._draw_summary, snapshot.load, len(snapshot.labels), self.studio.nodes is None)
         self.redraw(self._classes, self._draw_classes, snapshot.load, list(snapshot.label_counts.items()))
         self.redraw(self._columns, self._draw_columns, self._preview)
+        self._start.text = "Load with these roles" if self._loaded.given else "Load these files"
+        self._stop.show(self._preview is not None)
         roles = {*self._roles.values()} & {"id", "picture"}
         self.redraw(self._options, self._draw_options, self._preview, self._undecided, roles, "edges" in self._uploaded)
 
@@ -168,7 +170,14 @@ class DataView(View):
             with tag("div", classes="stack", id="import-step"):
                 self._columns = tag("div", classes="stack")
                 self._options = tag("div", classes="stack")
+                with tag("div", classes="row"):
+                    self._start = button("", self._load_files, "main")
+                    self._stop = button("Cancel", self._cancel)
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
+
+    def _cancel(self) -> None:
+        self._forget()
+        self.window.draw()
 
     def _draw_upload(self, role: str, title: str, suffixes: tuple[str, ...]) -> None:
         advice = f"Choose one of {', '.join(suffixes)} of at most {MAX_UPLOAD_BYTES >> 20} MiB."
@@ -241,18 +250,8 @@ class DataView(View):
         return [column for column, role in self._roles.items() if not role]
 
     def _draw_options(self) -> None:
-        if self._preview is not None:
-            self._draw_choices()
-        with tag("div", classes="row"):
-            button("Load with these roles" if self._loaded.given else "Load these files", self._load_files, "main")
-            if self._preview is not None:
-                button("Cancel", self._cancel)
-
-    def _cancel(self) -> None:
-        self._forget()
-        self.window.draw()
-
-    def _draw_choices(self) -> None:
+        if self._preview is None:
+            return
         if self._undecided:
             text = "may hold the classes. Choose the role label for one of them, and another role for the rest."
             tag("p", f"{', '.join(self._undecided)} {text}", "note")
