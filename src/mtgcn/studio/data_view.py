@@ -80,8 +80,8 @@ class DataView(View):
         self.redraw(self._summary, self._draw_summary, snapshot.load, len(snapshot.labels), self.studio.nodes is None)
         self.redraw(self._classes, self._draw_classes, snapshot.load, list(snapshot.label_counts.items()))
         self.redraw(self._columns, self._draw_columns, self._preview)
-        self._start.text = "Load with these roles" if self._loaded.given else "Load these files"
-        self._stop.show(self._preview is not None)
+        self._load_button.text = "Load with these roles" if self._loaded.given else "Load these files"
+        self._cancel_button.show(self._preview is not None)
         roles = {*self._roles.values()} & {"id", "picture"}
         self.redraw(self._options, self._draw_options, self._preview, self._undecided, roles, "edges" in self._uploaded)
 
@@ -171,8 +171,8 @@ class DataView(View):
                 self._columns = tag("div", classes="stack")
                 self._options = tag("div", classes="stack")
                 with tag("div", classes="row"):
-                    self._start = button("", self._load_files, "main")
-                    self._stop = button("Cancel", self._cancel)
+                    self._load_button = button("", self._load_files, "main")
+                    self._cancel_button = button("Cancel", self._cancel)
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
 
     def _cancel(self) -> None:
