@@ -319,6 +319,7 @@ class DataView(View):
             raise InputError(
                 f"{', '.join(self._undecided)} may hold the classes; choose a role above each of these columns."
             )
+        given["knn"] = None
         if "nodes" in given and "edges" not in given:
             if not self._neighbours.isdigit():
                 raise InputError("No number of nearest neighbours; give at least 1.")
