@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from mtgcn.studio.state import Studio, Window
 NO_CLASS = 65535  # as in node_map.js
 
 
-class NodeMap(Element, component=Path(fit_page.__file__).parent / "templates" / "node_map.js"):
+class NodeMap(Element, component="static/map.js"):
     """Nodes in the plane. Its methods `place` and `colour` fetch the arrays, `select` and `showOnly` mark nodes."""
 
     def __init__(self, on_node: Callable[[int], Any], on_lasso: Callable[[str], Any]) -> None:

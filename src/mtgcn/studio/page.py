@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from nicegui import Client, app, ui
 
+from mtgcn.report import fit_page
 from mtgcn.report.pages import class_variables, colour_variables
 from mtgcn.studio.data_view import DataView
 from mtgcn.studio.elements import Keys, Tag, View, button, tag
@@ -26,6 +27,7 @@ from mtgcn.studio.project import Project
 from mtgcn.studio.state import POLL_SECONDS, Action, Studio, Window, class_keys, error_line, fit_status, plural
 
 FRESH = {"Cache-Control": "no-store"}
+NODE_MAP = Path(fit_page.__file__).parent / "templates" / "node_map.js"
 STYLES = Path(__file__).parent / "static" / "studio.css"
 FAVICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path d="M8 23 16 8l9 12" fill="none" '
@@ -107,7 +109,8 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
                 return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
         return PlainTextResponse("There is no such picture.", 404)
 
-    app.add_static_file(local_file=STYLES, url_path="/studio.css")
+    for file in (STYLES, NODE_MAP):
+        app.add_static_file(local_file=file, url_path=f"/{file.name}", max_cache_age=0)  # another version may follow
     ui.add_head_html('<link rel="stylesheet" href="/studio.css">', shared=True)
     ui.page("/", title="mtgcn studio", favicon=FAVICON)(lambda: Page(studio))
     app.on_exception(show_error)
