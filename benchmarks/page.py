@@ -1,4 +1,4 @@
-"""How long the page and the figure of a fit take, and how well the map keeps near nodes near, beside other layouts.
+"""How long the page and the figure of a fit take, and how well maps preserve neighbourhoods.
 
 python benchmarks/page.py            our page, figure and map
 python benchmarks/page.py --others   also scikit-learn's t-SNE and, where it is installed, UMAP

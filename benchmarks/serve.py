@@ -3,7 +3,7 @@
 python benchmarks/serve.py --nodes 2000,100000 --rows 10000 --seconds 60 --clients 50 --json FILE
 
 For each size: `model.scorer()` and `model.predict_proba` one row at a time, the largest difference between them, and
-the growth of memory over all calls of the scorer. On the last model, `mtgcn serve` runs in a process of its own:
+the growth of memory over all calls of the scorer. On the last model, `mtgcn serve` runs in a separate process:
 clients post rows to it for a while; it is killed, started again, and must give the same answers.
 """
 

@@ -50,6 +50,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def private_cache(tmp_path, monkeypatch):
+    """The folder of a cache of the test's own, instead of the user's."""
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="module")
 def empty_cache(tmp_path_factory):
     """A cache of the module's own, instead of the user's."""

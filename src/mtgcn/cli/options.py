@@ -171,13 +171,16 @@ def with_signature(
 # compares them with the registries.
 DATASETS = (
     *("cora", "citeseer", "pubmed", "digits", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp"),
-    *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa"),
+    *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa", "fgl", "wine"),
+    *("crabs", "survey", "affect", "Pima.te", "pbc", "Salaries", "midwest", "Mode", "breast_cancer", "vote92", "Chile"),
+    *("Workinghours", "azpro", "movies", "Computers", "flchain", "Tuna", "rwm5yr"),
 )
 METHODS = (
     *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "gcnii", "gcnii+v"),
-    *("grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "krylov", "logistic", "logistic-self", "lp"),
-    *("m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage", "planetoid", "poisson", "ppr", "ppr-self"),
-    *("self-training", "semi-emb", "sgc", "sgc-self", "union"),
+    *("gradient-boosting", "grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "krylov"),
+    *("label-spreading", "logistic", "logistic-self", "lp", "m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage"),
+    *("planetoid", "poisson", "ppr", "ppr-self", "random-forest", "self-training", "semi-emb", "sgc", "sgc-self"),
+    *("sklearn-logistic", "sklearn-logistic-self", "union"),
 )
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.methods import linear
+from mtgcn.methods import linear, scikit_learn
 from mtgcn.methods.appnp import PredictThenPropagate
 from mtgcn.methods.base import Method, fit_in_chunks, karate_club, task_of
 from mtgcn.methods.chebyshev import ChebyshevFilters
@@ -46,6 +46,7 @@ METHODS: dict[str, type[Method]] = {
     "gcn+v": GCNWithValidation,
     "gcnii": GCNII,
     "gcnii+v": GCNIIWithValidation,
+    "gradient-boosting": scikit_learn.GradientBoosting,
     "grand": GRAND,
     "grand+v": GRANDWithValidation,
     "intersection": Intersection,
@@ -53,6 +54,7 @@ METHODS: dict[str, type[Method]] = {
     "iceberg": IceBerg,
     "iceberg+v": IceBergWithValidation,
     "krylov": TruncatedKrylov,
+    "label-spreading": scikit_learn.LabelSpreading,
     "logistic": linear.Logistic,
     "logistic-self": linear.SelfTrainedLogistic,
     "lp": ParWalks,
@@ -65,10 +67,13 @@ METHODS: dict[str, type[Method]] = {
     "poisson": PoissonLearning,
     "ppr": linear.PageRankFeatures,
     "ppr-self": linear.SelfTrainedPageRank,
+    "random-forest": scikit_learn.RandomForest,
     "semi-emb": SemiSupervisedEmbedding,
     "self-training": SelfTraining,
     "sgc": linear.SimpleGraphConvolution,
     "sgc-self": linear.SelfTrainedGraphConvolution,
+    "sklearn-logistic": scikit_learn.SklearnLogistic,
+    "sklearn-logistic-self": scikit_learn.SelfTrainedSklearnLogistic,
     "union": Union,
 }
 

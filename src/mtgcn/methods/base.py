@@ -51,6 +51,7 @@ class Method(Settings, ABC):
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers depend on the order of nodes
     uses_features: ClassVar[bool] = True  # off: only edges and labels are used
+    arena_groups: ClassVar[tuple[str, ...]] = ("graphs",)  # in which it is compared by default
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -13,7 +13,6 @@ from typing import Any
 from nicegui import ui
 from nicegui.events import UploadEventArguments
 
-from mtgcn import datasets
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions, UnknownNodes
 from mtgcn.io.read import Preview, preview
@@ -295,11 +294,11 @@ class DataView(View):
         with tag("section", classes="stack"):
             tag("h3", "Datasets")
             with tag("div", classes="datasets"):
-                for name in datasets.NAMES:
+                for name, content in DATASETS.items():
                     read = partial(self.window.change, self.studio.project.load_dataset, name)
                     with button("", partial(self._load, f"Reading {name}", read), data_dataset=name):
                         tag("b", name)
-                        tag("span", DATASETS.get(name, ""), "soft small")
+                        tag("span", content, "soft small")
 
     async def _load_files(self) -> None:
         async def read() -> None:
