@@ -49,7 +49,6 @@ from mtgcn.splits import check_seed
 from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import FirstEpochs, State, checkpointing
-from mtgcn.training.progress import watching_divergence
 from mtgcn.workflows.predict import predictions_table
 
 # The methods that run on ranks, with the settings that need the whole graph and their only possible value.
@@ -140,9 +139,8 @@ def fit_shards(shards: Path, labels_file: Path, out: Path, options: FitOptions, 
 
 def fit_on_ranks(method: Method, task: Task, ranks: Ranks) -> Prediction:
     """`method.fit` on the nodes of every rank; an error of one rank is raised on all."""
-    with watching_divergence() as diverged:
-        prediction = method.fit(task)
-    return ranks.together(lambda: checked_prediction(method, task, prediction, diverged))
+    prediction = method.fit(task)
+    return ranks.together(lambda: checked_prediction(method, task, prediction))
 
 
 def _checked(shards: Path, labels: Path, out: Path, options: FitOptions) -> tuple[Manifest, Method]:

@@ -110,9 +110,8 @@ class MTPlusSettings(ViewSettings):
     penalty_pooling: NonNegativeFloat = 3.0  # how much the evidence of all peers counts for the penalty of each
     fit_steps: PositiveInt = 150  # gradient steps of fitting a peer to the labels
     tuning_labels: PositiveInt = 4096  # labels that are cross-validated; more are sampled
-    tuning_numbers: PositiveInt = (
-        2**19
-    )  # labels times classes that are cross-validated; two labels of each class always
+    # labels times classes that are cross-validated; two labels of each class always
+    tuning_numbers: PositiveInt = 2**19
 
     forest_trees: PositiveInt = 64  # trees of the forest on a table
     forest_depth: Annotated[int, Ge(1), Le(12)] = 6  # decisions from the root of a tree to a leaf
