@@ -14,8 +14,8 @@ from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, CellSummary
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, new_figure, plain_label
-from mtgcn.report.pages import Styles, render
+from mtgcn.report.charts import LIGHT, Styles, chart_style, difference_chart, label_rate_chart, line_look, new_figure
+from mtgcn.report.pages import render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, percent
 from mtgcn.storage.files import write_file
 
@@ -250,7 +250,7 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
     )
 
 
-def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
+def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
     p_values, title = comparison.p_values, f"{score_title(comparison)} minus that of {comparison.reference}"
     rows = [
         (method, [PairedTest(difference, p_values[method], p_values[method])])
@@ -260,7 +260,7 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
     return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
 
 
-def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Chart]]:
+def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:
     """The score over labels per class, for each graph with several label rates."""
     charts = []
     for some in _by_graph(comparisons):
@@ -274,22 +274,23 @@ def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> lis
     return charts
 
 
+@chart_style()
 def comparison_figure(comparison: Comparison) -> Figure:
     """The score of every run as a dot, and for each method its mean with the 95 % interval."""
     cells = comparison.cells
-    figure = new_figure(7, 1.4 + 0.45 * len(cells))
+    figure = new_figure(560, 90 + 34 * len(cells))
     axes = figure.subplots()
     for place, cell in enumerate(cells):
-        colour = "black" if cell.method == comparison.reference else f"C{place}"
+        colour = LIGHT["reference"] if cell.method == comparison.reference else line_look(place)["color"]
         sample = cell.by(comparison.score)
         shares = 100 * np.asarray(sample.per_run)
         heights = place + 0.3 * (np.arange(len(shares)) / max(len(shares) - 1, 1) - 0.5)  # equal runs differ
         axes.plot(shares, heights, ".", color=colour, alpha=0.35, markersize=5)
         axes.plot(100 * np.array(sample.ci95), [place, place], color=colour, linewidth=2)
         axes.plot([100 * sample.mean], [place], "o", color=colour, markersize=7)
-    axes.set_yticks(range(len(cells)), [plain_label(cell.method) for cell in cells])
+    axes.set_yticks(range(len(cells)), [cell.method for cell in cells])
     score = SCORE_TITLES[comparison.score]
-    axes.set(xlabel=f"{score} in %: each run, the mean and its 95 % interval", title=plain_label(cell_title(cells[0])))
+    axes.set(xlabel=f"{score} in %: each run, the mean and its 95 % interval", title=cell_title(cells[0]))
     axes.invert_yaxis()  # the first on top, as in the table
-    axes.grid(axis="x", alpha=0.3)
+    axes.grid(axis="x")
     return figure

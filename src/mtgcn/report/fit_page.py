@@ -29,16 +29,16 @@ from mtgcn.methods.mt_plus.views import (
     WAVES,
 )
 from mtgcn.report.charts import (
-    Chart,
-    Scale,
+    chart_style,
+    class_colours,
+    class_shape,
     curve_chart,
+    draw_curves,
+    draw_histogram,
+    histogram_chart,
     new_figure,
-    plain_label,
-    rectangle,
-    x_axis,
-    y_axis,
 )
-from mtgcn.report.pages import class_colours, class_shape, render
+from mtgcn.report.pages import render
 from mtgcn.report.progress import fitting_progress
 from mtgcn.report.tables import Entry, Row, Table, percent
 from mtgcn.shapes import Float, Int
@@ -313,34 +313,28 @@ def peer_table(peers: Sequence[PeerContribution]) -> Table:
     return Table(["peer and its input", "weight", "held-out accuracy", "agreement with the ensemble"], rows)
 
 
-def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()) -> list[Chart]:
+def history_charts(
+    history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()
+) -> list[tuple[str, Figure]]:
     """One chart per recorded value, one line per peer."""
-    charts = []
-    for name, values in history.items():
-        if np.isfinite(values).any():
-            lines = dict(zip(curve_names(values, peers), values.T[:, None], strict=True))
-            charts.append(curve_chart(np.arange(1, len(values) + 1), lines, name))
-    return charts
+    return [
+        (name, curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name))
+        for name, values in history.items()
+        if np.isfinite(values).any()
+    ]
 
 
-def curve_names(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> list[str]:
-    """The names of the peers, or numbers where a value is recorded for another number of peers."""
+def peer_curves(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> dict[str, np.ndarray]:
+    """A curve for each peer; peers are numbered where a value is recorded for another number of them."""
     count = values.shape[1]
-    return [*map(shortened, peers)] if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+    names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+    return dict(zip(names, values.T[:, None], strict=True))
 
 
-def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Chart:
+def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Figure:
     """A histogram of the probability of the predicted class."""
-    counts, edges = histogram(confidence, classes)
-    width, height, left, right, top, bottom = 540, 300, 46, 12, 14, 48
-    y = Scale(0, max(1, int(counts.max(initial=0))), height - bottom, top)
-    x = Scale(100 * edges[0], 100, left, width - right)
-    marks = y_axis(y, left, width - right, [tick for tick in y.ticks(5) if tick == int(tick)])
-    for count, low, high in zip(counts, 100 * edges[:-1], 100 * edges[1:], strict=True):
-        hint = f"{count} nodes between {low:.0f} and {high:.0f} %"
-        marks.append(rectangle(x(low) + 1, y(count), x(high) - x(low) - 2, y.start - y(count), "c0", hint))
-    marks += x_axis(x, height - bottom, x.ticks(), "probability of the predicted class, per cent")
-    return Chart("Unlabelled nodes by the probability of their predicted class", width, height, marks, min_scale=0.58)
+    title = "Unlabelled nodes by the probability of their predicted class"
+    return histogram_chart(*histogram(confidence, classes), title)
 
 
 def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
@@ -401,33 +395,32 @@ def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
     return sp.csr_array(chosen.maximum(chosen.T))
 
 
+@chart_style()
 def fit_figure(model: FittedModel) -> Figure:
     """The map, confidence, class sizes and training curves of a fit."""
     with fitting_progress("drawing the figure"):
         view = fit_view(model)
     history = {name: values for name, values in model.history_.items() if np.isfinite(values).any()}
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
-    figure = new_figure(15, 3.6 * rows)
+    figure = new_figure(1300, 320 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)
     colours = class_colours(len(view.class_names))[0]
     _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, colours)
     axes = figure.add_subplot(grid[0, -1])
-    counts, edges = histogram(view.confidence, len(view.class_names))
-    axes.stairs(counts, 100 * edges, fill=True)
-    axes.set(title="Confidence", xlabel="probability of the predicted class in %", ylabel="unlabelled nodes")
+    draw_histogram(axes, *histogram(view.confidence, len(view.class_names)))
+    axes.set(title="Confidence", ylabel="unlabelled nodes")
     axes = figure.add_subplot(grid[1, -1])
     largest = np.argsort(-view.predicted_counts, kind="stable")[:MAX_CLASSES]
     axes.barh(range(len(largest)), view.predicted_counts[largest], color=[colours[number] for number in largest])
     names = [f"{shortened(view.class_names[number])} ({view.given_counts[number]})" for number in largest]
-    axes.set_yticks(range(len(largest)), map(plain_label, names))
+    axes.set_yticks(range(len(largest)), names)
     axes.set(title="Classes (labels given)", xlabel="nodes predicted")
     axes.invert_yaxis()
     peers = () if model.peer_report_ is None else model.peer_report_.names
     for place, (name, values) in enumerate(history.items()):
         axes = figure.add_subplot(grid[2 + place // CURVES_PER_ROW, place % CURVES_PER_ROW])
-        lines = axes.plot(np.arange(1, len(values) + 1), values)
-        axes.legend(lines, map(plain_label, curve_names(values, peers)), fontsize="small")
-        axes.set(title=plain_label(name), xlabel="epoch")
+        draw_curves(axes, np.arange(1, len(values) + 1), peer_curves(values, peers))
+        axes.set(title=name)
     return figure
 
 
@@ -454,6 +447,6 @@ def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
             if (places := shown.places[shown.predicted == number]).size:
                 box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
                 x, y = densest_first(places)[0]
-                axes.text(x, y, plain_label(shortened(name)), ha="center", weight="bold", bbox=box)
+                axes.text(x, y, shortened(name), ha="center", weight="bold", bbox=box)
     axes.set(title="Map of the nodes", aspect="equal", xticks=[], yticks=[])
     axes.invert_yaxis()

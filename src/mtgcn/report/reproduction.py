@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, curve_chart, difference_chart, label_rate_chart, rank_chart
-from mtgcn.report.pages import Styles, render, styles_of
+from mtgcn.report.charts import Styles, curve_chart, difference_chart, label_rate_chart, rank_chart, styles_of
+from mtgcn.report.pages import render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 from mtgcn.storage.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, list[Path]]:
@@ -207,7 +210,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
     )
 
 
-def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:
+def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figure]]:
     """A measure over labels per class, one chart per dataset."""
     samples: dict[str, dict[str, dict[int, statistics.SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
@@ -220,7 +223,7 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Char
     ]
 
 
-def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
+def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Figure]]]:
     """Heading, remark and charts of one training."""
     heading = f"{curves.made['dataset']}, {paper.labels_title(curves.made['labels_per_class'])}"
     remark = f"Mean of {curves.made['runs']} runs on {curves.made['device']}."
@@ -385,7 +388,7 @@ class Grid:
         columns = ["network", *["alone", "taught", "gain", "p"] * len(self.cells)]
         return Table(columns, rows, title=self.title, groups=self.columns(), chart=chart)
 
-    def _difference_chart(self, title: str, styles: Styles, caption: str = "") -> Chart | None:
+    def _difference_chart(self, title: str, styles: Styles, caption: str = "") -> Figure | None:
         tests = [
             (method, [lines[cell].against_rival if cell in lines else None for cell in self.cells])
             for (method, optimistic), lines in self.rows.items()

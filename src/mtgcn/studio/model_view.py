@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nicegui import ui
 
-from mtgcn.report.charts import Chart, curve_chart
+from mtgcn.report.charts import curve_chart, svg
 from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
 from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
 from mtgcn.studio.state import LABELS_BEFORE_FIT, Window, fit_status, page_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_CHANGES_SHOWN = 8
 MAX_DISPUTED_SHOWN = 25
@@ -114,12 +117,12 @@ class ModelView(View):
                         tag("td", str(predicted.get(name, 0)))
                         tag("td", str(given[name]))
 
-    def _draw_charts(self, charts: list[Chart]) -> None:
+    def _draw_charts(self, charts: list[Figure]) -> None:
         with tag("div", classes="columns"):
             for chart in charts:
                 with tag("figure", classes="stack"):
-                    tag("h3", chart.title)
-                    ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
+                    tag("h3", str(chart.get_label()))
+                    ui.html(str(svg(chart)), sanitize=False)  # its texts are escaped
 
     def _draw_curves(self) -> None:
         charts = []
