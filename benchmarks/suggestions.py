@@ -27,7 +27,7 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks, method_from_text
-from mtgcn.report.charts import chart_style, draw_curves, new_figure
+from mtgcn.report.charts import chart_style, curve_chart, new_figure
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
 from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features, uncertainty_of
@@ -199,7 +199,7 @@ def picture(curves: dict[str, Any], method: str) -> Figure:
             rule: [summarise(column) for column in zip(*runs, strict=True)] for rule, runs in curve["accuracy"].items()
         }
         bands = {rule: 100 * np.array([(one.mean, *one.ci95) for one in some]).T for rule, some in samples.items()}
-        draw_curves(axes, curve["labels"], bands)
+        curve_chart(curve["labels"], bands, "", axes=axes)
         axes.set(title=f"{dataset}, accuracy in per cent", xlabel="", xlim=(min(curve["labels"]), max(curve["labels"])))
         axes.set_xticks(curve["labels"])
     figure.supxlabel(f"labels (nodes picked in rounds; {method})", fontsize=13)

@@ -258,21 +258,11 @@ def curve_chart(
     curves: Mapping[str, Float[np.ndarray, "parts epochs"]],
     title: str,
     teaching_from: int = 0,
+    axes: Axes | None = None,
 ) -> Figure:
-    """The figure of `draw_curves`."""
-    figure = new_figure(430, 270, title)
-    draw_curves(figure.subplots(), epochs, curves, teaching_from)
-    return figure
-
-
-def draw_curves(
-    axes: Axes,
-    epochs: Sequence[int] | np.ndarray,
-    curves: Mapping[str, Float[np.ndarray, "parts epochs"]],
-    teaching_from: int = 0,
-) -> None:
     """Lines over epochs: of each curve the mean and, where `parts` is 3, its interval if the curves are few. Curves
     without a value are left out; a chart whose values all begin after `teaching_from` begins there."""
+    axes = axes or new_figure(430, 270, title).subplots()
     curves = {name: values for name, values in curves.items() if np.isfinite(values[0]).any()}
     steps = np.unique(np.linspace(0, len(epochs) - 1, min(len(epochs), MAX_POINTS)).astype(int))
     shown = np.asarray(epochs)[steps]
@@ -292,6 +282,7 @@ def draw_curves(
         )
     axes.grid(axis="y")
     add_legend(axes)
+    return axes.figure  # type: ignore[return-value]  # not a part of one
 
 
 def line_look(number: int) -> dict[str, Any]:
@@ -300,20 +291,17 @@ def line_look(number: int) -> dict[str, Any]:
 
 
 @chart_style()
-def histogram_chart(counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"], title: str) -> Figure:
-    """The figure of `draw_histogram`."""
-    figure = new_figure(540, 300, title)
-    draw_histogram(figure.subplots(), counts, edges)
-    return figure
-
-
-def draw_histogram(axes: Axes, counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"]) -> None:
+def histogram_chart(
+    counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"], title: str, axes: Axes | None = None
+) -> Figure:
     """Numbers of nodes by the probability of their predicted class."""
+    axes = axes or new_figure(540, 300, title).subplots()
     axes.bar(100 * edges[:-1], counts, width=92 * np.diff(edges), align="edge", color=LIGHT["c0"])
     axes.set(xlabel="probability of the predicted class, per cent", xlim=(100 * edges[0], 100))
     axes.set_ylim(top=max(1, 1.04 * counts.max(initial=0)))
     axes.locator_params(axis="y", integer=True)
     axes.grid(axis="y")
+    return axes.figure  # type: ignore[return-value]  # not a part of one
 
 
 @chart_style()

@@ -33,8 +33,6 @@ from mtgcn.report.charts import (
     class_colours,
     class_shape,
     curve_chart,
-    draw_curves,
-    draw_histogram,
     histogram_chart,
     new_figure,
 )
@@ -407,7 +405,7 @@ def fit_figure(model: FittedModel) -> Figure:
     colours = class_colours(len(view.class_names))[0]
     _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, colours)
     axes = figure.add_subplot(grid[0, -1])
-    draw_histogram(axes, *histogram(view.confidence, len(view.class_names)))
+    histogram_chart(*histogram(view.confidence, len(view.class_names)), "", axes)
     axes.set(title="Confidence", ylabel="unlabelled nodes")
     axes = figure.add_subplot(grid[1, -1])
     largest = np.argsort(-view.predicted_counts, kind="stable")[:MAX_CLASSES]
@@ -419,7 +417,7 @@ def fit_figure(model: FittedModel) -> Figure:
     peers = () if model.peer_report_ is None else model.peer_report_.names
     for place, (name, values) in enumerate(history.items()):
         axes = figure.add_subplot(grid[2 + place // CURVES_PER_ROW, place % CURVES_PER_ROW])
-        draw_curves(axes, np.arange(1, len(values) + 1), peer_curves(values, peers))
+        curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name, axes=axes)
         axes.set(title=name)
     return figure
 
