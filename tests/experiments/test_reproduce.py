@@ -17,7 +17,7 @@ import pytest
 
 import sweep
 from mtgcn.errors import InputError
-from mtgcn.experiments import ray_cluster, reproduce, tables
+from mtgcn.experiments import ray_cluster, reproduce
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.store import Store
 from stored_rows import rows_of
@@ -104,15 +104,6 @@ def test_sweep_progress(digits, tmp_path):
     assert len(estimates) == count - 1
     assert all(seconds > 0 for seconds in estimates)
     assert (last, again) == (0, (count, count, 0))
-
-
-def test_each_unit_is_summarised_once(digits, tmp_path, monkeypatch):
-    summarised, original = [], tables.summarise_cell
-    monkeypatch.setattr(tables, "summarise_cell", lambda rows: summarised.append(rows[0].unit) or original(rows))
-    with Store(tmp_path) as store:
-        found = reproduce.carry_out(digits, store)
-    assert found.tables == found.evidence.ours
-    assert sorted(summarised) == sorted(unit.id for unit in digits.units)
 
 
 @pytest.mark.parametrize("failing", [1, 4])

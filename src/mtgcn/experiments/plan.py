@@ -85,6 +85,13 @@ class Selection(Settings):
             if asked and (self.methods or self.protocol != "ours"):
                 raise InputError(f"{what} is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
 
+    @property
+    def kind(self) -> str:
+        """The tables of `tables.Evidence` that this fills."""
+        if self.protocol == "paper":
+            return "optimistic"
+        return "ablation" if self.ablation else "backbones" if self.backbones else "ours"
+
 
 @dataclass(frozen=True)
 class Unit:

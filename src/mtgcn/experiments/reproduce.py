@@ -28,9 +28,9 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
 from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
 from mtgcn.experiments.protocol import NODES, SUITES
-from mtgcn.experiments.scoring import CellSummary, FittingProgress, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress, silent_fitting
 from mtgcn.experiments.store import Store, StoredRow
-from mtgcn.experiments.tables import Evidence, MeasuredTable, measured_tables, stored_evidence
+from mtgcn.experiments.tables import Evidence, MeasuredTable, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # of a process before it does anything
@@ -165,12 +165,13 @@ def carry_out(
     """Execute the units that are not stored and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
     failed = sweep(plan.units, store, machines, sweep_progress)
-    summaries: dict[str, CellSummary] = {}
-    tables = measured_tables(plan, store.units, summaries)
+    own = {unit.id: store.units[unit.id] for unit in plan.units if unit.id in store.units}
+    tables: tuple[MeasuredTable, ...] = ()
     evidence = None
-    if tables:
+    if own:
         suite = SUITES[plan.selection.suite] if plan.selection.suite else None
-        evidence = stored_evidence(store.units, tables[0].lines[0].rows[0], suite, summaries)
+        tables = getattr(stored_evidence(own, suite=suite), plan.selection.kind)
+        evidence = stored_evidence(store.units, next(iter(own.values()))[0], suite)
     drawn = plan.selection.curves and plan.units
     return Reproduction(
         plan=plan,

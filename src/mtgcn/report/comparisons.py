@@ -22,8 +22,6 @@ from mtgcn.storage.files import write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEXT, LATEX, PAGE = "text", "LaTeX", "page"  # formats of the comparison table; text also serves Markdown and notebooks
-
 
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
     """Write summaries, page and LaTeX tables beside the rows of the comparisons."""
@@ -62,57 +60,21 @@ def graph_title(comparison: Comparison) -> str:
     )
 
 
+def measures_of(cell: CellSummary) -> dict[str, SampleSummary]:
+    """All measures that are known of a cell, by title."""
+    titles = SCORE_TITLES | {"calibration_error": "calibration error"}
+    samples = {title: getattr(cell, name.replace("-", "_")) for name, title in titles.items()}
+    return {title: sample for title, sample in samples.items() if sample is not None}
+
+
 def cell_table(cell: CellSummary) -> Table:
     """One cell, one row per measure."""
-    measures = {SCORE_TITLES[score]: getattr(cell, score.replace("-", "_")) for score in SCORES}
     rows = [
         (f"{name} %", percent(sample.mean), percent(sample.std), writers.interval(sample))
-        for name, sample in (measures | {"calibration error": cell.calibration_error}).items()
-        if sample is not None
+        for name, sample in measures_of(cell).items()
     ]
     title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
     return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
-
-
-# Headings of the columns of each format: the score that is compared, and beside it macro F1 or accuracy.
-HEADINGS = {
-    TEXT: {
-        "score": "mean",
-        "score interval": "95 % interval",
-        "difference": "minus {reference}",
-        "difference interval": "95 % interval",
-        "p": "p (Holm)",
-        "other": "{other}",
-        "seconds": "seconds",
-    },
-    LATEX: {"score": "{score}", "difference": "minus {reference}", "p": "p", "other": "{other}"},
-}
-HEADINGS[PAGE] = HEADINGS[LATEX] | {"calibration error": "calibration error", "seconds per run": "seconds per run"}
-
-
-def _entries(comparison: Comparison, cell: CellSummary) -> dict[str, Entry]:
-    """The entries of a method, by column."""
-    score = cell.by(comparison.score)
-    entries = {
-        "score": Entry.mean(score, bold=comparison.is_best(cell.method)),
-        "score interval": Entry(writers.interval(score)),
-        "other": Entry.mean(cell.by(_other_score(comparison))),
-        "calibration error": Entry.mean(cell.calibration_error),
-        "seconds": Entry(f"{cell.seconds:.1f}"),
-        "seconds per run": Entry(writers.seconds(cell.seconds / cell.runs)),
-    }
-    if difference := comparison.differences.get(cell.method):
-        p = writers.p_value(comparison.p_values[cell.method])
-        entries |= {
-            "difference": Entry.mean(difference, SIGNED),
-            "difference interval": Entry(writers.interval(difference, SIGNED)),
-            "p": Entry(p, bold=comparison.is_significant(cell.method)),
-        }
-    return entries
-
-
-def _other_score(comparison: Comparison) -> str:
-    return "macro-f1" if comparison.score == SCORES[0] else SCORES[0]
 
 
 def score_title(comparison: Comparison) -> str:
@@ -121,22 +83,23 @@ def score_title(comparison: Comparison) -> str:
     return title[0].upper() + title[1:]
 
 
-def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """One row per method; differences are paired by split."""
-    entries = {cell.method: _entries(comparison, cell) for cell in comparison.cells}
-    columns = [name for name in HEADINGS[form] if any(name in row for row in entries.values())]
+    minus, other = f"minus {comparison.reference}", "macro-f1" if comparison.score == SCORES[0] else SCORES[0]
+    columns = ["mean", *([minus, "p (Holm)"] if comparison.differences else []), SCORE_TITLES[other], "seconds"]
     rows = []
-    for method, row in entries.items():
-        shown = [row.get(name, Entry()) for name in columns]
-        style = "reference" if form == PAGE and method == comparison.reference else ""
-        rows.append(Row(method, [Entry(entry.text) for entry in shown] if form == TEXT else shown, style=style))
-    titles = {"score": SCORE_TITLES[comparison.score], "other": SCORE_TITLES[_other_score(comparison)]}
-    headings = [HEADINGS[form][name].format(reference=comparison.reference, **titles) for name in columns]
+    for cell in comparison.cells:
+        entries = [Entry.mean(cell.by(comparison.score), bold=comparison.is_best(cell.method))]
+        if difference := comparison.differences.get(cell.method):
+            p = writers.p_value(comparison.p_values[cell.method])
+            entries += [Entry.mean(difference, SIGNED), Entry(p, bold=comparison.is_significant(cell.method))]
+        elif comparison.differences:
+            entries += [Entry()] * 2
+        entries += [Entry.mean(cell.by(other)), Entry(f"{cell.seconds:.1f}")]
+        rows.append(Row(cell.method, entries, style="reference" if cell.method == comparison.reference else ""))
     first = comparison.cells[0]
-    caption = _made_on(first) if form == TEXT else ""
-    return Table(
-        ["method", *headings], rows, title=f"{score_title(comparison)} % on {cell_title(first)}", caption=caption
-    )
+    title = f"{score_title(comparison)} % on {cell_title(first)}"
+    return Table(["method", *columns], rows, title=title, caption=_made_on(first), wide=("mean", minus))
 
 
 def _made_on(cell: CellSummary) -> str:
@@ -176,41 +139,15 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
-    """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
-    texts = [writers.LATEX_PREAMBLE, *(_overview(some) for some in _by_graph(comparisons) if len(some) > 1)]
+    """LaTeX: one table per comparison."""
+    texts = [writers.LATEX_PREAMBLE]
     for one in comparisons:
         caption = f"{score_title(one)} on {cell_title(one.cells[0])} ({graph_title(one)}). Per cent, 95 % intervals."
         if one.differences:
             caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
             caption += " Bold: best mean, and p below 5 %."
-        texts.append(writers.latex(comparison_table(one, LATEX), caption))
+        texts.append(writers.latex(comparison_table(one), caption))
     return "\n".join(texts)
-
-
-def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
-    found = defaultdict(list)
-    for comparison in comparisons:
-        found[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
-    return list(found.values())
-
-
-def _overview(comparisons: Sequence[Comparison]) -> str:
-    """The scores of several comparisons on one graph, side by side."""
-    found = {
-        (place, cell.method): _entries(comparison, cell)["score"]
-        for place, comparison in enumerate(comparisons)
-        for cell in comparison.cells
-    }
-    rows = [
-        Row(method, [found.get((place, method), Entry()) for place in range(len(comparisons))])
-        for method in dict.fromkeys(method for _, method in found)
-    ]
-    cells = [comparison.cells[0] for comparison in comparisons]
-    several_seeds = len({cell.seed for cell in cells}) > 1
-    columns = [labels_given(cell) + (f", seed {cell.seed}" if several_seeds else "") for cell in cells]
-    on = f"{score_title(comparisons[0])} on {cells[0].dataset or 'the graph'}"
-    caption = f"{on}. Per cent, 95 % intervals. Bold: best mean of a column."
-    return writers.latex(Table(["method", *columns], rows), caption)
 
 
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
@@ -230,7 +167,8 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "title": cell_title(one.cells[0]),
                 "graph": graph_title(one),
                 "made": one.cells[0],
-                "table": comparison_table(one, PAGE),
+                "table": comparison_table(one),
+                "measures": _measures_table(one),
                 "chart": _difference_chart(one, styles),
                 "settings": [
                     (cell.method, ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none")
@@ -250,6 +188,13 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
     )
 
 
+def _measures_table(comparison: Comparison) -> Table:
+    found = {cell.method: measures_of(cell) for cell in comparison.cells}
+    titles = [title for title in next(iter(found.values())) if all(title in one for one in found.values())]
+    rows = [Row(method, [Entry.mean(one[title]) for title in titles]) for method, one in found.items()]
+    return Table(["method", *titles], rows)
+
+
 def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
     p_values, title = comparison.p_values, f"{score_title(comparison)} minus that of {comparison.reference}"
     rows = [
@@ -263,7 +208,10 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:
     """The score over labels per class, for each graph with several label rates."""
     charts = []
-    for some in _by_graph(comparisons):
+    by_graph = defaultdict(list)
+    for comparison in comparisons:
+        by_graph[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
+    for some in by_graph.values():
         samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
         for comparison, cell in ((one, cell) for one in some for cell in one.cells):
             if cell.split == RANDOM and isinstance(cell.labels_per_class, int):

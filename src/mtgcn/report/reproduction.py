@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +35,8 @@ def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, l
     LaTeX tables cover all rows of the folder that belong to the paper, or to the suite.
     """
     selection = reproduction.plan.selection
-    kinds = {
-        f"-{selection.suite}": selection.suite is not None,
-        "-ablation": selection.ablation,
-        "-backbones": selection.backbones,
-        "-paper": selection.protocol == "paper",
-    }
-    name = f"summary{next((suffix for suffix, chosen in kinds.items() if chosen), '')}"
+    kind = selection.suite or {"ours": "", "optimistic": "paper"}.get(selection.kind, selection.kind)
+    name = f"summary-{kind}" if kind else "summary"
     text = markdown(reproduction.tables, reproduction.counts)
     files = [write_file(folder / f"{name}.md", text)]
     files += [reproduction.curves] if reproduction.curves else []
@@ -67,13 +61,8 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
 def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
     """All tables, one after the other."""
     lines = []
-    if sizes := table_1(counts):
-        headings = ["dataset", *next(iter(sizes.values()))]
-        rows = [
-            [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
-            for dataset, pairs in sizes.items()
-        ]
-        lines = ["## Table 1: the datasets", "", *writers.markdown_lines(Table.of_text(headings, rows)), ""]
+    if sizes := counts_table(counts):
+        lines = [f"## {sizes.title}", "", *writers.markdown_lines(sizes), ""]
     for table in tables:
         optimistic = table.protocol == "paper"
         heading = f"Table {table.name}: {table.title}" if table.name.isdigit() else table.title
@@ -90,26 +79,34 @@ def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()
     return "\n".join(lines)
 
 
+def counts_table(counts: Sequence[Description]) -> Table | None:
+    """The paper's table 1, with counted and printed sizes; None without a dataset of it."""
+    sizes = table_1(counts)
+    rows = [
+        [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
+        for dataset, pairs in sizes.items()
+    ]
+    headings = ["dataset", *next(iter(sizes.values()), ())]
+    return Table.of_text(headings, rows, title="Table 1: the datasets") if rows else None
+
+
 def _summary(table: MeasuredTable) -> Table:
-    optimistic = table.protocol == "paper"
+    optimistic, minus = table.protocol == "paper", f"minus {table.rival}"
     printed = optimistic or any(line.printed is not None for line in table.lines)
-    accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean", "95 % interval"]
+    accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean"]
     columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
-    if not optimistic:
-        columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
+    columns += [] if optimistic else [minus, "p (Holm)", "calibration error", "s per run"]
     rows = []
     for line in table.lines:
-        spread = percent(line.accuracy.mean) if optimistic else writers.interval(line.accuracy)
-        texts = [line.title, number(line.reported), spread, *(_printed(line) if printed else [])]
-        entries = [*map(Entry, texts)]
+        entries = [Entry(line.title), Entry.mean(line.accuracy)]
+        if optimistic:
+            entries[1:] = [Entry(number(line.reported)), Entry(percent(line.accuracy.mean))]
+        entries += map(Entry, _printed(line) if printed else [])
         if not optimistic:
-            against = [Entry()] * 3
-            if test := line.against_rival:
-                difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
-                against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
-            entries += [*against, Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
+            entries += _difference(line, ".2g") or [Entry()] * 2
+            entries += [Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
         rows.append(Row(_cell_title(line), entries))
-    return Table(columns, rows)
+    return Table(columns, rows, wide=("mean", minus))
 
 
 def _printed(line: Line) -> list[str]:
@@ -167,12 +164,6 @@ def latex_tables(evidence: Evidence) -> str:
 
 def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Sequence[Curves] = ()) -> str:
     """The page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
-    sizes = {} if evidence.suite else table_1(counts)
-    rows = [[name, *(str(count) for pair in pairs.values() for count in pair)] for name, pairs in sizes.items()]
-    counts_table = None
-    if sizes:
-        headings = list(next(iter(sizes.values())))
-        counts_table = Table.of_text(["dataset", *["paper", "ours"] * len(headings)], rows, groups=headings)
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
     results = grids(evidence, evidence.ours, evidence.optimistic)
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
@@ -188,7 +179,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         protocols=paper.PROTOCOL_TITLES,
         reference=styles.name(styles.reference),
         runs_share=any(line.groups for table in evidence.ours for line in table.lines),
-        counts=counts_table,
+        counts=None if evidence.suite else counts_table(counts),
         results=[grid.results() for grid in results],
         calibration=[
             grid.measure("Calibration error", lambda line: Entry.mean(line.calibration_error)) for grid in results
@@ -199,7 +190,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         ],
         differences=[table for grid in results if (table := grid.differences()).rows],
         ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.differences()).rows],
-        backbones=[grid.backbones() for grid in grids(evidence, evidence.backbones)],
+        backbones=[grid.differences("gain", with_mean=True) for grid in grids(evidence, evidence.backbones)],
         gains=gain_table(evidence),
         accuracy_charts=_label_rate_charts(evidence, "accuracy"),
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
@@ -244,21 +235,31 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Figure]]]:
 
 def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
     """The commands that reproduce these rows."""
-    lines = []
+    suite, texts = evidence.suite, []
     for tables, kind in (
         (evidence.ours, []),
         (evidence.optimistic, ["--protocol", "paper"]),
         (evidence.ablation, ["--ablation"]),
         (evidence.backbones, ["--backbones"]),
     ):
-        alike: dict[tuple[str, ...], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
-        for table in tables:
-            for line in table.lines:
-                alike[_run_options(line)][table.name].append(line)
-        for options, some in alike.items():
-            selected = _selection_options(some, evidence.suite, with_methods=not kind)
-            lines.append(shlex.join(["mtgcn", "reproduce", *selected, *kind, *options]))
-    return [f"{lines[0]} --curves", *lines[1:]] if with_curves else lines
+        alike: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+        for line in (line for table in tables for line in table.lines):
+            alike[_run_options(line)].append(line)
+        for run_options, lines in alike.items():
+            names = dict.fromkeys(line.place.table.name for line in lines)
+            asked = suite.tables if suite else [paper.ALL_TABLES[name] for name in names]
+            cells = [cell for table in asked for cell in table.cells]
+            datasets = dict.fromkeys(line.dataset for line in lines)
+            methods = dict.fromkeys(line.method for line in lines)
+            entries = [entry for cell in cells if cell.dataset in datasets for entry in cell.entries]
+            all_tables = set(names) == {table.name for table in paper.PAPER_TABLES}
+            options = ["--suite", suite.name] if suite else [] if all_tables else ["--table", ",".join(names)]
+            if set(datasets) != {cell.dataset for cell in cells}:
+                options += ["--datasets", ",".join(datasets)]
+            if not kind and set(methods) != {entry.method for entry in entries}:
+                options += ["--methods", ",".join(methods)]
+            texts.append(shlex.join(["mtgcn", "reproduce", *options, *kind, *run_options]))
+    return [f"{texts[0]} --curves", *texts[1:]] if with_curves else texts
 
 
 def _run_options(line: Line) -> tuple[str, ...]:
@@ -269,24 +270,6 @@ def _run_options(line: Line) -> tuple[str, ...]:
     options += ["--seed", str(line.seed)] if line.seed not in (0, paper.FINAL_SEEDS[0]) else []
     options += ["--threads", str(line.threads)] if line.threads != 1 else []
     return (*options, "--device", line.device.split()[0])
-
-
-def _selection_options(lines: dict[str, list[Line]], suite: paper.Suite | None, *, with_methods: bool) -> list[str]:
-    """Options for suite or tables, datasets and methods, where they are not all."""
-    tables = suite.tables if suite else [paper.ALL_TABLES[name] for name in lines]
-    cells = [cell for table in tables for cell in table.cells]
-    if suite:
-        options = ["--suite", suite.name]
-    else:
-        options = [] if {table.name for table in paper.PAPER_TABLES} == set(lines) else ["--table", ",".join(lines)]
-    datasets = list(dict.fromkeys(line.dataset for line in chain(*lines.values())))
-    if set(datasets) != {cell.dataset for cell in cells}:
-        options += ["--datasets", ",".join(datasets)]
-    methods = list(dict.fromkeys(line.method for line in chain(*lines.values())))
-    listed = {entry.method for cell in cells if cell.dataset in datasets for entry in cell.entries}
-    if with_methods and set(methods) != listed:
-        options += ["--methods", ",".join(methods)]
-    return options
 
 
 @dataclass(frozen=True)
@@ -363,40 +346,29 @@ class Grid:
         parts = ["paper", "ours", "diff."] if printed else []
         return self._table(self.heading, entries, parts, optimistic=True, caption=self.notes)
 
-    def differences(self, heading: str = "") -> Table:
+    def differences(self, heading: str = "", *, with_mean: bool = False) -> Table:
         """Paired differences from the reference, with corrected p-values."""
-        chart = self._difference_chart(f"{self.title}, minus {self.reference}", self.styles)
-        return self._table(self.title, _difference, [heading or f"minus {self.reference}", "p"], chart=chart)
+        parts = ["mean"] * with_mean + [heading or f"minus {self.reference}", "p"]
+
+        def entries(line: Line) -> list[Entry]:
+            difference = _difference(line)
+            return [Entry.mean(line.accuracy), *(difference or [Entry()] * 2)] if with_mean else difference
+
+        tests = {
+            method: [lines[cell].against_rival if cell in lines else None for cell in self.cells]
+            for (method, optimistic), lines in self.rows.items()
+            if not optimistic
+        }
+        compared = [(method, row) for method, row in tests.items() if any(row)]
+        caption = "points gained or lost by mutual teaching" if heading else ""
+        title = f"{self.title}, {heading or f'minus {self.reference}'}"
+        columns, styles = self.columns(short=True), self.styles
+        chart = difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
+        return self._table(self.title, entries, parts, chart=chart)
 
     def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
         """One entry per cell, without the optimistic rows."""
         return self._table(self.title.replace("Accuracy", name), lambda line: [entry(line)])
-
-    def backbones(self) -> Table:
-        """Networks alone and taught by mutual teaching."""
-        rows = []
-        for key, name in paper.BACKBONE_NAMES.items():
-            alone, taught = (self.rows.get((f"{key} {how}", False), {}) for how in (paper.ALONE, paper.TAUGHT))
-            entries: list[Entry] = []
-            for cell in self.cells:
-                entries += [Entry.mean(lines[cell].accuracy) if cell in lines else Entry() for lines in (alone, taught)]
-                entries += _difference(taught.get(cell)) or [Entry()] * 2
-            rows += [Row(name, entries)] if alone or taught else []
-        names = Styles({f"{key} {paper.TAUGHT}": name for key, name in paper.BACKBONE_NAMES.items()}, "")
-        gain = "gain by mutual teaching"
-        chart = self._difference_chart(f"{self.title}: {gain}", names, "points gained or lost by mutual teaching")
-        columns = ["network", *["alone", "taught", "gain", "p"] * len(self.cells)]
-        return Table(columns, rows, title=self.title, groups=self.columns(), chart=chart)
-
-    def _difference_chart(self, title: str, styles: Styles, caption: str = "") -> Figure | None:
-        tests = [
-            (method, [lines[cell].against_rival if cell in lines else None for cell in self.cells])
-            for (method, optimistic), lines in self.rows.items()
-            if not optimistic
-        ]
-        compared = [(method, row) for method, row in tests if any(row)]
-        columns = self.columns(short=True)
-        return difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
 
     def _table(
         self,
@@ -422,12 +394,12 @@ class Grid:
         return Table(columns, rows, title=title, groups=self.columns() if parts else (), **options)
 
 
-def _difference(line: Line | None) -> list[Entry]:
+def _difference(line: Line, p_form: str = "") -> list[Entry]:
     """The paired difference from the rival and its corrected p-value; empty without a test."""
-    if line is None or line.against_rival is None:
+    if not (test := line.against_rival):
         return []
-    test = line.against_rival
-    return [Entry.mean(test.difference, SIGNED), Entry(p_value(test.p_corrected), bold=test.is_significant)]
+    p = format(test.p_corrected, p_form) if p_form else p_value(test.p_corrected)
+    return [Entry.mean(test.difference, SIGNED), Entry(p, bold=test.is_significant)]
 
 
 def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
@@ -494,7 +466,16 @@ def findings(evidence: Evidence) -> list[str]:
     if cells:
         best = sum(cell[evidence.reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
         sentences.append(f"{reference} has the highest mean in {best} of {len(cells)} cells with random splits.")
-    sentences += _against_best(evidence, cells) if evidence.suite else []
+    margins = {
+        f"{mine.dataset}, {paper.labels_title(mine.labels_per_class, mine.split)}": statistics.margin_over_best(
+            {title: line.accuracy.per_run for title, line in cell.items()},
+            evidence.reference,
+            {title: line.groups for title, line in cell.items()},
+        )
+        for cell in cells
+        if evidence.suite and (mine := cell[evidence.reference])
+    }
+    sentences += [margin_sentence(evidence.reference, margins)] if margins else []
     tests = [line.against_rival for line in lines if line.against_rival]
     if tests:
         ahead, behind = _significant(tests)
@@ -503,17 +484,6 @@ def findings(evidence: Evidence) -> list[str]:
             f"significantly better in {ahead} (5 % level, Holm correction)."
         )
     return sentences
-
-
-def _against_best(evidence: Evidence, cells: Sequence[Mapping[str, Line]]) -> list[str]:
-    """The reference of a suite against the best other line of each cell."""
-    margins = {}
-    for cell in cells:
-        mine, samples = cell[evidence.reference], {title: line.accuracy.per_run for title, line in cell.items()}
-        place = f"{mine.dataset}, {paper.labels_title(mine.labels_per_class, mine.split)}"
-        groups = {title: line.groups for title, line in cell.items()}
-        margins[place] = statistics.margin_over_best(samples, evidence.reference, groups)
-    return [margin_sentence(evidence.reference, margins)] if margins else []
 
 
 def margin_sentence(reference: str, margins: Mapping[str, statistics.Margin]) -> str:
