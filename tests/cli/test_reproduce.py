@@ -13,7 +13,6 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import curves
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments import reproduce as sweep
-from mtgcn.methods import METHODS
 
 pytestmark = pytest.mark.slow
 
@@ -193,14 +192,6 @@ def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path,
     capsys.readouterr()
     assert cli.main(["report", "reproduction-world"]) == 0
     assert capsys.readouterr().out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
-
-
-def test_missing_methods_are_listed(reproduce, monkeypatch):
-    for name in set(METHODS) - {"gcn"}:
-        monkeypatch.delitem(METHODS, name)
-    status, _, err = reproduce("--table", "digits", "--runs", "1")
-    assert status == 0
-    assert "mtgcn: leaving out mt-gcn, which this version does not have\n" in err
 
 
 @pytest.mark.parametrize(

@@ -383,8 +383,6 @@ def reproduce(
         if curves:
             chosen_device(found.device.split()[0])  # curves are trained on this machine
         planned = plan(replace(selection, device=found.device))
-        for name in planned.missing_methods:
-            remark(f"leaving out {name}, which this version does not have")
         with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
             try:
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
