@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -20,32 +19,27 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import numpy as np
-
 from mtgcn.datasets import Description, describe
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
 from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
-from mtgcn.experiments.protocol import NODES, SUITES
+from mtgcn.experiments.protocol import SUITES
 from mtgcn.experiments.scoring import FittingProgress, silent_fitting
-from mtgcn.experiments.store import Store, StoredRow
+from mtgcn.experiments.store import Store
 from mtgcn.experiments.tables import Evidence, MeasuredTable, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # of a process before it does anything
 MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory
-DEFAULT_NODES = 2000  # of a dataset that is not in `NODES`
 
 Executor = Callable[[Sequence[Unit]], Generator[Outcome, None, None]]
-# Called after each unit, with its title and the estimated seconds left (None: unknown).
-Advance = Callable[[str, float | None], None]
-# Entered around a sweep, with the number of units, of stored units and the estimated seconds left.
-SweepProgress = Callable[[int, int, float | None], AbstractContextManager[Advance]]
+# Entered around a sweep, with the number of units and of stored units; called with the title of each finished unit.
+SweepProgress = Callable[[int, int], AbstractContextManager[Callable[[str], None]]]
 
 
-def silent_sweep(_total: int, _done: int, _seconds_left: float | None) -> AbstractContextManager[Advance]:
-    return nullcontext(lambda _title, _seconds_left: None)
+def silent_sweep(_total: int, _done: int) -> AbstractContextManager[Callable[[str], None]]:
+    return nullcontext(lambda _title: None)
 
 
 def in_this_process(units: Sequence[Unit]) -> Generator[Outcome, None, None]:
@@ -186,53 +180,19 @@ def carry_out(
 def sweep(
     planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress = silent_sweep
 ) -> list[tuple[Unit, InputError]]:
-    """Execute and store the units that are not stored, with progress and time left; returns the failed ones."""
-    units = {unit.id: unit for unit in planned}
-    pending = {name: unit for name, unit in units.items() if name not in store.units}
-    workers = max(1, min(machines.at_a_time, len(pending)))
-
-    def time_left() -> float | None:
-        return seconds_left(pending.values(), store.units.values(), workers)
-
-    with progress(len(units), len(units) - len(pending), time_left()) as advance:
-
-        def on_done(unit: Unit) -> None:
-            del pending[unit.id]
-            advance(unit.title, time_left())
-
-        return run_missing(units.values(), store, machines.executor(workers), on_done)
-
-
-def run_missing(
-    units: Iterable[Unit], store: Store, executor: Executor, on_done: Callable[[Unit], None] = lambda _: None
-) -> list[tuple[Unit, InputError]]:
     """Execute the units that are not stored, store each as soon as it is done, and return the failed ones."""
+    units = {unit.id: unit for unit in planned}
+    missing = [unit for name, unit in units.items() if name not in store.units]
+    executor = machines.executor(max(1, min(machines.at_a_time, len(missing))))
     failed = []
-    missing = [unit for unit in units if unit.id not in store.units]
-    with closing(executor(missing)) as outcomes:  # which ends the workers
+    with (
+        progress(len(units), len(units) - len(missing)) as advance,
+        closing(executor(missing)) as outcomes,  # which ends the workers
+    ):
         for unit, outcome in outcomes:
             if isinstance(outcome, InputError):
                 failed.append((unit, outcome))
             else:
                 store.append(outcome)
-            on_done(unit)
+            advance(unit.title)
     return failed
-
-
-def seconds_left(units: Iterable[Unit], stored: Iterable[Sequence[StoredRow]], workers: int) -> float | None:
-    """Estimated time of units, from the seconds per run and node of the stored rows of their method.
-
-    A method without rows takes as long as the average; None without any rows.
-    """
-    totals: defaultdict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))  # seconds; runs x nodes
-    for rows in stored:
-        nodes = NODES.get(rows[0].dataset, DEFAULT_NODES)
-        totals[rows[0].method] += (sum(row.seconds for row in rows), len(rows) * nodes)
-    if not totals:
-        return None
-    average = sum(totals.values(), np.zeros(2))
-    left = 0.0
-    for unit in units:
-        seconds, work = totals.get(unit.method, average)
-        left += seconds / work * unit.runs * NODES.get(unit.dataset, DEFAULT_NODES)
-    return left / workers
