@@ -156,9 +156,9 @@ def test_page_of_a_large_graph(large):
     assert "This page shows 100 of 400 nodes" in HtmlPage(page).text
     assert len(page) < 100_000
     view = fit_page_module.fit_view(large)
-    assert len(view.map.nodes) == 100
-    assert set(range(9)) <= set(view.map.nodes)
-    assert {one.index for one in view.suggestions} == set(view.map.nodes[view.map.suggested])
+    assert len(view.nodes) == 100
+    assert set(range(9)) <= set(view.nodes)
+    assert {one.index for one in view.suggestions} == set(view.nodes[view.suggested])
 
 
 def test_page_without_epochs_and_peers(make_graph):
@@ -214,7 +214,7 @@ def test_progress(fitted_model):
 @pytest.fixture
 def content_of(fitted_model):
     """The node data of the model with another graph."""
-    shown, probabilities = fit_page_module.fit_view(fitted_model).map, fitted_model.label_distributions_
+    shown, probabilities = fit_page_module.fit_view(fitted_model), fitted_model.label_distributions_
     return lambda **changes: node_data(shown, replace(fitted_model.graph_, **changes), probabilities)
 
 

@@ -100,52 +100,34 @@ HISTORY = {
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
-    """A 2-d layout in which nodes with similar features and predictions are close."""
+class FitView:
+    """A 2-d layout in which nodes with similar features and predictions are close, and nodes to label next."""
 
     nodes: Int[np.ndarray, "shown"]
     places: Float[np.ndarray, "shown 2"]  # x from 0 to 1, y from 0 to at most 1
-    predicted: Int[np.ndarray, "shown"]
-    confidence: Float[np.ndarray, "shown"]
-    given: Int[np.ndarray, "shown"]  # given class; -1: unlabelled
-    suggested: Int[np.ndarray, "suggestions"]  # rows of the suggested nodes, best first
-
-
-@dataclass(frozen=True, eq=False)
-class FitView:
-    class_names: tuple[str, ...]
-    given_counts: Int[np.ndarray, "classes"]
-    predicted_counts: Int[np.ndarray, "classes"]  # of the unlabelled nodes
-    confidence: Float[np.ndarray, "unlabelled"]
-    map: Map
     suggestions: list[Suggestion]
+
+    @property
+    def suggested(self) -> Int[np.ndarray, "suggestions"]:
+        """Rows of the suggested nodes, best first."""
+        return np.searchsorted(self.nodes, [one.index for one in self.suggestions])
 
 
 def fit_view(model: FittedModel, seed: int = 0) -> FitView:
-    """The data of all charts of a fit."""
-    graph, probabilities = model.graph_, model.label_distributions_
-    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
+    """The map of a fit."""
+    graph, count = model.graph_, min(SUGGESTIONS, model.graph_.num_nodes - len(model.graph_.known))
     with stage("selecting nodes to label"):
-        suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
+        suggestions = suggest(model, count) if count else []
     shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed, MAX_ON_MAP)
     with stage("placing nodes on the map", "step"):
-        places = layout_2d(map_rows(model, shown), seed=seed, progress=report_progress)
-    return FitView(
-        class_names=graph.class_names,
-        given_counts=graph.label_counts,
-        predicted_counts=np.bincount(predicted[rest], minlength=graph.num_classes),
-        confidence=confidence[rest],
-        map=Map(
-            nodes=shown,
-            places=places,
-            predicted=predicted[shown],
-            confidence=confidence[shown],
-            given=graph.labels[shown],
-            suggested=np.searchsorted(shown, [one.index for one in suggestions]),
-        ),
-        suggestions=suggestions,
-    )
+        return FitView(shown, layout_2d(map_rows(model, shown), seed=seed, progress=report_progress), suggestions)
+
+
+def unlabelled_predictions(model: FittedModel) -> tuple[Int[np.ndarray, "classes"], Float[np.ndarray, "unlabelled"]]:
+    """How often each class is predicted for unlabelled nodes, and the probabilities of the predicted classes."""
+    graph = model.graph_
+    rest = model.label_distributions_[np.setdiff1d(np.arange(graph.num_nodes), graph.known)]
+    return np.bincount(rest.argmax(axis=1), minlength=graph.num_classes), rest.max(axis=1)
 
 
 def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -206,6 +188,7 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
     with fitting_progress("making the page"):
         view = fit_view(model)
     graph, report = model.graph_, model.peer_report_
+    predicted, confidence = unlabelled_predictions(model)
     return render(
         "fit_page.html",
         title=f"{graph.name}: node classification" if graph.name else "Node classification",
@@ -214,16 +197,17 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
         facts=_facts(model),
         columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
         view=view,
+        confidence=confidence,
         warnings=model_warnings(model),
         contradictions=contradiction_table(model),
-        classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
-        classes_table=class_table(view.class_names, view.given_counts, view.predicted_counts),
-        confidence_chart=confidence_chart(view.confidence, len(view.class_names)),
+        classes=list(zip(graph.class_names, predicted, graph.label_counts, strict=True)),
+        classes_table=class_table(graph.class_names, graph.label_counts, predicted),
+        confidence_chart=confidence_chart(confidence, graph.num_classes),
         peers=report and peer_table(contributions(report)),
         peer_summary=report and _peer_summary(report),
         history_charts=history_charts(model.history_, report.names if report else ()),
         history=HISTORY,
-        node_data=node_data(view.map, graph, model.label_distributions_),
+        node_data=node_data(view, graph, model.label_distributions_),
         explanations=[
             Markup(model.explain(one.node)._repr_html_())
             for one in view.suggestions
@@ -347,7 +331,7 @@ def shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
+def node_data(shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
     """The nodes for the script of the page; edges are stored at their first end."""
     of_shown = probabilities[shown.nodes]
     best = np.argsort(-of_shown, axis=1, kind="stable")[:, :BEST_CLASSES]
@@ -362,7 +346,7 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
         "classes": list(graph.class_names),
         "best": best.tolist(),
         "probabilities": np.take_along_axis(of_shown, best, axis=1).astype(float).round(4).tolist(),
-        "given": shown.given.tolist(),
+        "given": graph.labels[shown.nodes].tolist(),
         "places": shown.places.astype(float).round(4).tolist(),
         "degrees": degrees[shown.nodes].tolist(),
         "edges": [others.tolist() for others in np.split(edges.indices, edges.indptr[1:-1])],
@@ -402,15 +386,16 @@ def fit_figure(model: FittedModel) -> Figure:
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
     figure = new_figure(1300, 320 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)
-    colours = class_colours(len(view.class_names))[0]
-    _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, colours)
+    graph, (predicted, confidence) = model.graph_, unlabelled_predictions(model)
+    colours = class_colours(graph.num_classes)[0]
+    _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, graph, model.label_distributions_, colours)
     axes = figure.add_subplot(grid[0, -1])
-    histogram_chart(*histogram(view.confidence, len(view.class_names)), "", axes)
+    histogram_chart(*histogram(confidence, graph.num_classes), "", axes)
     axes.set(title="Confidence", ylabel="unlabelled nodes")
     axes = figure.add_subplot(grid[1, -1])
-    largest = np.argsort(-view.predicted_counts, kind="stable")[:MAX_CLASSES]
-    axes.barh(range(len(largest)), view.predicted_counts[largest], color=[colours[number] for number in largest])
-    names = [f"{shortened(view.class_names[number])} ({view.given_counts[number]})" for number in largest]
+    largest = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
+    axes.barh(range(len(largest)), predicted[largest], color=[colours[number] for number in largest])
+    names = [f"{shortened(graph.class_names[number])} ({graph.label_counts[number]})" for number in largest]
     axes.set_yticks(range(len(largest)), names)
     axes.set(title="Classes (labels given)", xlabel="nodes predicted")
     axes.invert_yaxis()
@@ -422,11 +407,14 @@ def fit_figure(model: FittedModel) -> Figure:
     return figure
 
 
-def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
+def _draw_map(
+    axes: Axes, shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"], colours: list[str]
+) -> None:
     """Large dots are confident predictions, hollow ones uncertain, ringed ones labelled; numbers are suggestions."""
-    shown = view.map
-    given, unsure, sure = shown.given >= 0, shown.confidence < UNSURE, shown.confidence >= SURE
-    classes = np.where(given, shown.given, shown.predicted)
+    labels, predicted = graph.labels[shown.nodes], probabilities[shown.nodes].argmax(axis=1)
+    confidence, given = probabilities[shown.nodes].max(axis=1), labels >= 0
+    unsure, sure = confidence < UNSURE, confidence >= SURE
+    classes = np.where(given, labels, predicted)
     colour, shapes = np.array(colours)[classes], class_shape(classes)
     area = float(np.clip(40_000 / max(1, len(shown.nodes)), 4, 40))
     areas = np.where(given, max(50, area), np.where(sure | unsure, area, area / 2))
@@ -440,11 +428,10 @@ def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
         )
     for rank, place in enumerate(shown.places[shown.suggested], start=1):
         axes.annotate(str(rank), place, xytext=(4, 4), textcoords="offset points", weight="bold")
-    if len(view.class_names) <= MAX_NAMES_ON_MAP:
-        for number, name in enumerate(view.class_names):
-            if (places := shown.places[shown.predicted == number]).size:
-                box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
-                x, y = densest_first(places)[0]
-                axes.text(x, y, shortened(name), ha="center", weight="bold", bbox=box)
+    for number, name in enumerate(graph.class_names if graph.num_classes <= MAX_NAMES_ON_MAP else ()):
+        if (places := shown.places[predicted == number]).size:
+            box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
+            x, y = densest_first(places)[0]
+            axes.text(x, y, shortened(name), ha="center", weight="bold", bbox=box)
     axes.set(title="Map of the nodes", aspect="equal", xticks=[], yticks=[])
     axes.invert_yaxis()
