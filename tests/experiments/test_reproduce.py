@@ -111,7 +111,7 @@ def test_failed_units_are_reported(digits, tmp_path, failing):
     with Store(tmp_path) as store:
         found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, lambda _: executor))
     assert found.failures == tuple(f"{unit.title}: it does not fit" for unit in refused)
-    shown = [line.labels_per_class for table in found.tables for line in table.lines]
+    shown = [line.labels_per_class for line in found.lines]
     assert shown == [unit.labels_per_class for unit in others]
     assert (found.evidence.units_shown if found.evidence else 0) == len(others)
 

@@ -27,7 +27,7 @@ from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
 from mtgcn.experiments.protocol import SUITES
 from mtgcn.experiments.scoring import FittingProgress, silent_fitting
 from mtgcn.experiments.store import Store
-from mtgcn.experiments.tables import Evidence, MeasuredTable, stored_evidence
+from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # of a process before it does anything
@@ -143,7 +143,7 @@ class Reproduction:
 
     plan: Plan
     counts: tuple[Description, ...]  # of the datasets whose line of table 1 is asked for
-    tables: tuple[MeasuredTable, ...]  # of this plan
+    lines: tuple[Line, ...]  # of this plan
     evidence: Evidence | None  # of the whole folder; None if it holds no rows
     curves: Path | None  # the file of training curves, if asked for
     failures: tuple[str, ...]  # units that cannot be run, and why
@@ -160,17 +160,17 @@ def carry_out(
     counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
     failed = sweep(plan.units, store, machines, sweep_progress)
     own = {unit.id: store.units[unit.id] for unit in plan.units if unit.id in store.units}
-    tables: tuple[MeasuredTable, ...] = ()
+    lines: tuple[Line, ...] = ()
     evidence = None
     if own:
         suite = SUITES[plan.selection.suite] if plan.selection.suite else None
-        tables = getattr(stored_evidence(own, suite=suite), plan.selection.kind)
+        lines = getattr(stored_evidence(own, suite=suite), plan.selection.kind)
         evidence = stored_evidence(store.units, next(iter(own.values()))[0], suite)
     drawn = plan.selection.curves and plan.units
     return Reproduction(
         plan=plan,
         counts=counts,
-        tables=tables,
+        lines=lines,
         evidence=evidence,
         curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
         failures=tuple(f"{unit.title}: {error}" for unit, error in failed),

@@ -12,8 +12,8 @@ from mtgcn.datasets import Description
 from mtgcn.errors import InputError
 from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, place_of
-from mtgcn.experiments.scoring import CellSummary, summarise_cell
-from mtgcn.experiments.statistics import PairedTest, paired_tests
+from mtgcn.experiments.scoring import CellSummary, compared_cells, summarise_cell
+from mtgcn.experiments.statistics import PairedTest
 from mtgcn.experiments.store import Rows, StoredRow
 
 NETWORK_ALONE = "the network alone"  # the rival of every taught backbone
@@ -28,6 +28,11 @@ class Line(CellSummary):
     rows: Rows
     averages: tuple[float, ...]  # the authors print the largest; one, the mean, in our protocol
     against_rival: PairedTest | None = None  # None: nothing to compare with
+
+    @property
+    def rival(self) -> str:
+        """Description of what the lines of the table are compared with."""
+        return NETWORK_ALONE if self.title in paper.BACKBONE_TITLES else self.place.table.reference
 
     @property
     def title(self) -> str:
@@ -58,24 +63,14 @@ class Line(CellSummary):
 
 
 @dataclass(frozen=True)
-class MeasuredTable:
-    """A table of the paper or of a suite, or a part of it."""
-
-    name: str
-    title: str
-    protocol: paper.Protocol
-    lines: tuple[Line, ...]
-    rival: str = paper.REFERENCE  # description of what its lines are compared with
-
-
-@dataclass(frozen=True)
 class Evidence:
-    """The tables of a folder of rows. All rows have the same seed; most share device, threads and versions."""
+    """The lines of the tables of a folder of rows, in order. All rows have the same seed; most share device, threads
+    and versions."""
 
-    ours: tuple[MeasuredTable, ...]
-    optimistic: tuple[MeasuredTable, ...]  # the authors' way of reporting
-    ablation: tuple[MeasuredTable, ...]
-    backbones: tuple[MeasuredTable, ...]
+    ours: tuple[Line, ...]
+    optimistic: tuple[Line, ...]  # the authors' way of reporting
+    ablation: tuple[Line, ...]
+    backbones: tuple[Line, ...]
     made: StoredRow  # a row with the most frequent device, threads and versions
     made_elsewhere: tuple[StoredRow, ...]  # a row of every other combination
     units_shown: int
@@ -135,10 +130,10 @@ def stored_evidence(
         return variants + [replace(line, place=replace(line.place, title=name)) for line in references]
 
     return Evidence(
-        ours=_tables(ours),
-        optimistic=_tables(line for line in lines.values() if line.place.protocol == "paper"),
-        ablation=_tables(with_reference(paper.ABLATION_TITLES, paper.REFERENCE)),
-        backbones=_tables(with_reference(paper.BACKBONE_TITLES, paper.TAUGHT_GCN), NETWORK_ALONE),
+        ours=_compared(ours),
+        optimistic=_compared(line for line in lines.values() if line.place.protocol == "paper"),
+        ablation=_compared(with_reference(paper.ABLATION_TITLES, paper.REFERENCE)),
+        backbones=_compared(with_reference(paper.BACKBONE_TITLES, paper.TAUGHT_GCN)),
         made=made,
         made_elsewhere=tuple(
             {making(rows[0]): rows[0] for rows in placed.values() if making(rows[0]) != making(made)}.values()
@@ -183,33 +178,26 @@ def _line(place: Place, rows: Rows) -> Line:
     return Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
 
 
-def _tables(lines: Iterable[Line], rival: str | None = None) -> tuple[MeasuredTable, ...]:
-    """Tables and lines in the order of the places."""
-    by_table: defaultdict[paper.Table, list[Line]] = defaultdict(list)
+def by_table(lines: Iterable[Line]) -> list[list[Line]]:
+    """The lines of each table, in the order of the tables."""
+    found: defaultdict[paper.Table, list[Line]] = defaultdict(list)
     for line in sorted(lines, key=lambda line: line.place.order):
-        by_table[line.place.table].append(line)
-    return tuple(
-        MeasuredTable(table.name, table.title, some[0].place.protocol, _compared(some), rival or table.reference)
-        for table, some in by_table.items()
-    )
+        found[line.place.table].append(line)
+    return list(found.values())
 
 
-def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Lines tested against their rival in the same cell, with p-values corrected for all tests of the table."""
-    by_place = {(line.title, line.place.cell): line for line in lines}
-    tested = [
-        (line, rival)
-        for line in lines
-        if (title := paper.rival_of(line.title, line.place.table.reference))
-        and (rival := by_place.get((title, line.place.cell)))
-    ]
-    tests = paired_tests(
-        [line.accuracy.per_run for line, _ in tested],
-        [rival.accuracy.per_run for _, rival in tested],
-        [(line.groups, rival.groups) for line, rival in tested],
-    )
-    found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
-    return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)
+def _compared(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Lines tested against their rival in the same cell, with p-values corrected for all tests of a table."""
+    compared = []
+    for table in by_table(lines):
+        by_place = {(line.title, line.place.cell): line for line in table}
+        rivals = [
+            by_place.get((paper.rival_of(line.title, line.place.table.reference) or "", line.place.cell))
+            for line in table
+        ]
+        tests = compared_cells(table, rivals)
+        compared += [replace(line, against_rival=test) for line, test in zip(table, tests, strict=True)]
+    return tuple(compared)
 
 
 def table_1(found: Iterable[Description]) -> dict[str, dict[str, tuple[int, int]]]:

@@ -17,7 +17,7 @@ from mtgcn.experiments import protocol as paper
 from mtgcn.experiments import statistics
 from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
+from mtgcn.experiments.tables import Evidence, Line, by_table, table_1
 from mtgcn.report import tables as writers
 from mtgcn.report.charts import Styles, curve_chart, difference_chart, label_rate_chart, rank_chart, styles_of
 from mtgcn.report.pages import render
@@ -37,18 +37,18 @@ def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, l
     selection = reproduction.plan.selection
     kind = selection.suite or {"ours": "", "optimistic": "paper"}.get(selection.kind, selection.kind)
     name = f"summary-{kind}" if kind else "summary"
-    text = markdown(reproduction.tables, reproduction.counts)
+    text = markdown(reproduction.lines, reproduction.counts)
     files = [write_file(folder / f"{name}.md", text)]
     files += [reproduction.curves] if reproduction.curves else []
     if reproduction.evidence:
-        files.append(write_file(folder / f"{name}.csv", comma_separated(reproduction.tables)))
+        files.append(write_file(folder / f"{name}.csv", comma_separated(reproduction.lines)))
         files += write_report(folder, reproduction.evidence)
     return text, files
 
 
 def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     """Write page and LaTeX tables from stored rows; downloads nothing."""
-    shown = dict.fromkeys(line.dataset for table in (*evidence.ours, *evidence.optimistic) for line in table.lines)
+    shown = dict.fromkeys(line.dataset for line in (*evidence.ours, *evidence.optimistic))
     counts = [describe(name) for name in shown if where(name)]
     curves = [] if evidence.suite else read_curves(folder)  # curves are of the paper's cells
     suffix = f"-{evidence.suite.name}" if evidence.suite else ""
@@ -58,21 +58,21 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     ]
 
 
-def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
+def markdown(measured: Sequence[Line], counts: Sequence[Description] = ()) -> str:
     """All tables, one after the other."""
     lines = []
     if sizes := counts_table(counts):
         lines = [f"## {sizes.title}", "", *writers.markdown_lines(sizes), ""]
-    for table in tables:
-        optimistic = table.protocol == "paper"
+    for some in by_table(measured):
+        table, protocol = some[0].place.table, some[0].place.protocol
         heading = f"Table {table.name}: {table.title}" if table.name.isdigit() else table.title
-        notes = dict.fromkeys(f"{line.title}: {line.note}.\n" for line in table.lines if line.note)
+        notes = dict.fromkeys(f"{line.title}: {line.note}.\n" for line in some if line.note)
         lines += [
-            f"## {heading}{' (optimistic)' if optimistic else ''}",
+            f"## {heading}{' (optimistic)' if protocol == 'paper' else ''}",
             "",
-            f"Per cent; {paper.PROTOCOL_TITLES[table.protocol]}.",
+            f"Per cent; {paper.PROTOCOL_TITLES[protocol]}.",
             "",
-            *writers.markdown_lines(_summary(table)),
+            *writers.markdown_lines(_summary(some)),
             "",
             *notes,
         ]
@@ -90,14 +90,14 @@ def counts_table(counts: Sequence[Description]) -> Table | None:
     return Table.of_text(headings, rows, title="Table 1: the datasets") if rows else None
 
 
-def _summary(table: MeasuredTable) -> Table:
-    optimistic, minus = table.protocol == "paper", f"minus {table.rival}"
-    printed = optimistic or any(line.printed is not None for line in table.lines)
+def _summary(lines: Sequence[Line]) -> Table:
+    optimistic, minus = lines[0].place.protocol == "paper", f"minus {lines[0].rival}"
+    printed = optimistic or any(line.printed is not None for line in lines)
     accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean"]
     columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
     columns += [] if optimistic else [minus, "p (Holm)", "calibration error", "s per run"]
     rows = []
-    for line in table.lines:
+    for line in lines:
         entries = [Entry(line.title), Entry.mean(line.accuracy)]
         if optimistic:
             entries[1:] = [Entry(number(line.reported)), Entry(percent(line.accuracy.mean))]
@@ -120,17 +120,17 @@ def _cell_title(line: Line) -> str:
     return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
-def comma_separated(tables: Sequence[MeasuredTable]) -> str:
+def comma_separated(lines: Sequence[Line]) -> str:
     """One line per method and cell; shares, but per cent where the paper prints per cent."""
     records = []
-    for name, protocol, line in ((one.name, one.protocol, line) for one in tables for line in one.lines):
+    for line in lines:
         test = line.against_rival
         samples = {name: getattr(line, name) for name in ("accuracy", "macro_f1", "calibration_error")}
         samples["minus_reference"] = test.difference if test else None
         records.append(
             {
-                "table": name,
-                "protocol": "paper (optimistic)" if protocol == "paper" else protocol,
+                "table": line.place.table.name,
+                "protocol": "paper (optimistic)" if line.place.protocol == "paper" else line.place.protocol,
                 **{name: getattr(line, name) for name in ("dataset", "labels_per_class", "split", "method")},
                 "variant": line.title,
                 **{name: getattr(line, name) for name in ("runs", "seed")},
@@ -148,7 +148,7 @@ def latex_tables(evidence: Evidence) -> str:
     """The tables of the paper or of a suite, and the ablation and other networks if there are any."""
     points = "points of accuracy, with 95 % intervals and corrected p"
     texts = [writers.LATEX_PREAMBLE]
-    for grid in grids(evidence, evidence.ours, evidence.optimistic):
+    for grid in grids(evidence, [*evidence.ours, *evidence.optimistic]):
         caption = f"{grid.heading}. Per cent; {paper.PROTOCOL_TITLES['ours']}; with 95 % intervals."
         caption += " Bold: the best of a cell."
         if any(optimistic for _, optimistic in grid.rows):
@@ -165,7 +165,7 @@ def latex_tables(evidence: Evidence) -> str:
 def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Sequence[Curves] = ()) -> str:
     """The page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
-    results = grids(evidence, evidence.ours, evidence.optimistic)
+    results = grids(evidence, [*evidence.ours, *evidence.optimistic])
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
     return render(
         "reproduction.html",
@@ -178,7 +178,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         findings=findings(evidence),
         protocols=paper.PROTOCOL_TITLES,
         reference=styles.name(styles.reference),
-        runs_share=any(line.groups for table in evidence.ours for line in table.lines),
+        runs_share=any(line.groups for line in evidence.ours),
         counts=None if evidence.suite else counts_table(counts),
         results=[grid.results() for grid in results],
         calibration=[
@@ -236,14 +236,14 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Figure]]]:
 def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
     """The commands that reproduce these rows."""
     suite, texts = evidence.suite, []
-    for tables, kind in (
+    for measured, kind in (
         (evidence.ours, []),
         (evidence.optimistic, ["--protocol", "paper"]),
         (evidence.ablation, ["--ablation"]),
         (evidence.backbones, ["--backbones"]),
     ):
         alike: dict[tuple[str, ...], list[Line]] = defaultdict(list)
-        for line in (line for table in tables for line in table.lines):
+        for line in measured:
             alike[_run_options(line)].append(line)
         for run_options, lines in alike.items():
             names = dict.fromkeys(line.place.table.name for line in lines)
@@ -402,20 +402,20 @@ def _difference(line: Line, p_form: str = "") -> list[Entry]:
     return [Entry.mean(test.difference, SIGNED), Entry(p, bold=test.is_significant)]
 
 
-def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
-    """The tables of these kinds as grids; tables of the same name share one."""
-    found: dict[tuple[str, bool], list[Line]] = defaultdict(list)
-    for table in (table for tables in kinds for table in tables):
-        for line in table.lines:
-            found[table.name, line.split == paper.PUBLIC].append(line)
-    order = list(paper.ALL_TABLES)
-    return [Grid(evidence, found[key]) for key in sorted(found, key=lambda key: order.index(key[0]))]
+def grids(evidence: Evidence, lines: Sequence[Line]) -> list[Grid]:
+    """The tables as grids; the public split has one of its own."""
+    found = []
+    for table in by_table(lines):
+        for public in (False, True):
+            some = [line for line in table if (line.split == paper.PUBLIC) == public]
+            found += [Grid(evidence, some)] if some else []
+    return found
 
 
 def random_cells(evidence: Evidence) -> list[dict[str, Line]]:
     """The lines of each cell with random splits, by title."""
     cells: dict[paper.Cell, dict[str, Line]] = defaultdict(dict)
-    for line in (line for table in evidence.ours for line in table.lines):
+    for line in evidence.ours:
         if line.split != paper.PUBLIC:
             cells[line.place.cell][line.title] = line
     return list(cells.values())
@@ -433,9 +433,12 @@ def ranks(evidence: Evidence) -> statistics.RankComparison | None:
 def gain_table(evidence: Evidence) -> Table | None:
     """The gain by mutual teaching of each network over all cells; None without any."""
     rows = []
-    lines = [line for table in evidence.backbones for line in table.lines]
     for key, name in paper.BACKBONE_NAMES.items():
-        tests = [line.against_rival for line in lines if line.title == f"{key} {paper.TAUGHT}" and line.against_rival]
+        tests = [
+            line.against_rival
+            for line in evidence.backbones
+            if line.title == f"{key} {paper.TAUGHT}" and line.against_rival
+        ]
         if tests:
             means = [test.difference.mean for test in tests]
             gains = [percent(mean, SIGNED) for mean in (float(np.mean(means)), min(means), max(means))]
@@ -452,7 +455,7 @@ def _significant(tests: Sequence[statistics.PairedTest]) -> tuple[int, int]:
 
 def findings(evidence: Evidence) -> list[str]:
     """One sentence per result over all tables."""
-    lines = [line for table in evidence.ours for line in table.lines]
+    lines = evidence.ours
     reference = styles_of(evidence.suite).name(evidence.reference)
     sentences = []
     differences = [line.difference for line in lines if line.difference is not None]
