@@ -198,11 +198,6 @@ def test_map_uses_peer_weights(fitted_model):
     np.testing.assert_allclose(((rows[0] - rows[1]) ** 2).sum(), 0.8 * one + 0.2 * other, rtol=1e-5)
 
 
-def test_histogram_counts_every_node_once():
-    counts, edges = fit_page_module.histogram(np.array([0.25, 0.26, 0.5, 0.99, 1.0, 0.2499999]), classes=4)
-    assert (counts.sum(), counts[-1], edges[0]) == (6, 2, 0.25)
-
-
 def test_progress(fitted_model):
     stages, steps = [], []
     with progress_callbacks(lambda *counts: steps.append(counts), stages.append):
