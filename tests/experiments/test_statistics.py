@@ -87,7 +87,7 @@ def test_coverage(runs, experiments, populations, monkeypatch):
     assert coverage(samples, summary_interval) >= least_coverage(experiments)
     if runs <= 10:  # the usual intervals are too narrow
         assert coverage(samples[:300], percentile_bootstrap) <= 0.9
-        assert coverage(samples, statistics.student_interval) <= 0.935
+        assert coverage(samples, lambda sample: statistics.grouped_interval(sample, np.arange(runs))) <= 0.935
     normal = random.normal(size=(300, runs))
     assert least_coverage(300) <= coverage(normal, summary_interval) <= 0.98  # nor is it merely wide
 

@@ -32,7 +32,7 @@ def test_csv_holds_shares(compared):
     ("changes", "words"),
     [
         ({"split": "random"}, "3 labels per class, 4"),
-        ({"split": "over-all"}, "3 labels per class drawn over all nodes"),
+        ({"split": "over-all"}, "3 labels per class on average, drawn over all nodes"),
         ({"split": "public"}, "3 labels per class, public split"),
         ({"split": "/some/where/splits.json"}, "3 labels per class, splits of splits.json"),
         ({"labels_per_class": 1}, "1 label per class, 4"),

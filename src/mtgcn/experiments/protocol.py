@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -61,16 +62,21 @@ def check_not_final(seed: int) -> None:
         )
 
 
-def labels_title(labels_per_class: int, split: str = RANDOM) -> str:
+def labels_title(labels_per_class: int | tuple[int, ...] | None, split: str = RANDOM) -> str:
     """Number of labels and how they are drawn.
 
     >>> labels_title(1), labels_title(5, OVER_ALL)
     ('1 label per class', '5 labels per class on average, drawn over all nodes')
     """
-    labels = f"{labels_per_class} label{'s' if labels_per_class > 1 else ''} per class"
-    if split == OVER_ALL:
-        return f"{labels} on average, drawn over all nodes"
-    return f"{labels}, public split" if split == PUBLIC else labels
+    if isinstance(labels_per_class, tuple):
+        labels = f"{', '.join(map(str, labels_per_class))} labels of the classes in turn"
+    elif labels_per_class is None:
+        labels = "labels that differ from run to run"
+    else:
+        labels = f"{labels_per_class} label{'' if labels_per_class == 1 else 's'} per class"
+    sources = {OVER_ALL: " on average, drawn over all nodes", PUBLIC: ", public split", GIVEN: ", given splits"}
+    sources |= dict.fromkeys((RANDOM, VALIDATED), "")
+    return labels + sources.get(split, f", splits of {Path(split).name}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtgcn.experiments.compare import Comparison
-from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.protocol import RANDOM, labels_title
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, CellSummary
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.report import tables as writers
@@ -35,20 +35,9 @@ def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[P
 
 def cell_title(cell: CellSummary) -> str:
     """Dataset, labels and runs."""
-    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {counted(cell.runs, 'run')}"
-
-
-def labels_given(cell: CellSummary) -> str:
-    """The number of labels of a run, and where the splits come from unless they are random."""
-    counts = cell.labels_per_class
-    if isinstance(counts, tuple):
-        labels = f"{', '.join(map(str, counts))} labels of the classes in turn"
-    elif counts is None:
-        labels = "labels that differ from run to run"
-    else:
-        labels = f"{counted(counts, 'label')} per class"
-    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split", GIVEN: ", given splits"}
-    return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
+    return (
+        f"{cell.dataset or 'the graph'}, {labels_title(cell.labels_per_class, cell.split)}, {counted(cell.runs, 'run')}"
+    )
 
 
 def graph_title(comparison: Comparison) -> str:
