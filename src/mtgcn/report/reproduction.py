@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,9 +188,9 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
             grid.measure("Seconds per run", lambda line: Entry(writers.seconds(line.seconds_per_run)))
             for grid in results
         ],
-        differences=[table for grid in results if (table := grid.differences()).rows],
-        ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.differences()).rows],
-        backbones=[grid.differences("gain", with_mean=True) for grid in grids(evidence, evidence.backbones)],
+        differences=[table for grid in results if (table := grid.with_chart()).rows],
+        ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.with_chart()).rows],
+        backbones=[grid.with_chart("gain", with_mean=True) for grid in grids(evidence, evidence.backbones)],
         gains=gain_table(evidence),
         accuracy_charts=_label_rate_charts(evidence, "accuracy"),
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
@@ -354,6 +354,10 @@ class Grid:
             difference = _difference(line)
             return [Entry.mean(line.accuracy), *(difference or [Entry()] * 2)] if with_mean else difference
 
+        return self._table(self.title, entries, parts)
+
+    def with_chart(self, heading: str = "", *, with_mean: bool = False) -> Table:
+        """The table of differences below their chart."""
         tests = {
             method: [lines[cell].against_rival if cell in lines else None for cell in self.cells]
             for (method, optimistic), lines in self.rows.items()
@@ -364,7 +368,7 @@ class Grid:
         title = f"{self.title}, {heading or f'minus {self.reference}'}"
         columns, styles = self.columns(short=True), self.styles
         chart = difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
-        return self._table(self.title, entries, parts, chart=chart)
+        return replace(self.differences(heading, with_mean=with_mean), chart=chart)
 
     def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
         """One entry per cell, without the optimistic rows."""
