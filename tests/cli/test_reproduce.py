@@ -2,7 +2,7 @@
 
 import csv
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -125,23 +125,6 @@ def test_paper_protocol_is_marked_as_optimistic(reproduce, tmp_path):
     stored = [row for row in rows(tmp_path) if row["labels_per_class"] == 2]
     assert len(stored) == 10  # averages of one run each
     assert float(lines[0]["reported_percent"]) == pytest.approx(100 * max(row["accuracy"] for row in stored))
-
-
-def test_backbones_have_their_own_summary_and_section(reproduce, tmp_path, monkeypatch):
-    def hurried(unit):
-        quick = replace(unit.settings, warmup_epochs=1, teaching_epochs=min(1, unit.settings.teaching_epochs))
-        made = execute(replace(unit, settings=quick))
-        return [replace(row, unit=unit.id, settings=asdict(unit.settings)) for row in made]
-
-    execute = sweep.execute
-    monkeypatch.setattr(sweep, "execute", hurried)
-    status, out, _ = reproduce("--table", "digits", "--backbones", "--runs", "1")
-    assert status == 0
-    assert "| minus the network alone |" in out
-    assert "gat taught" in out
-    assert (tmp_path / "summary-backbones.md").exists()
-    assert 'id="backbones"' in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert len(rows(tmp_path)) == 4 * 8
 
 
 def test_curves_stay_on_the_page(reproduce, tmp_path, monkeypatch):

@@ -197,23 +197,6 @@ def test_shared_runs_are_explained(stored):
     assert "share random parts" in page_of(grouped)
 
 
-def test_names_are_escaped(stored):
-    units = stored(tables=["2"], methods=["gcn", "lp", "mt-gcn"])
-    odd = "<b>&\"'"
-    renamed = {
-        name: tuple(replace(row, method=odd) if row.method == "gcn" else row for row in rows)
-        for name, rows in units.items()
-    }
-    page = page_of(renamed)
-    assert "<b>" not in page
-    assert odd in HtmlPage(page).text
-
-
-def test_table_1_needs_printed_counts(stored):
-    units = stored(tables=["digits"], methods=["gcn"])
-    assert "Table 1" not in page_of(units, counts=[describe("digits")])  # of which the paper prints nothing
-
-
 @pytest.mark.data
 def test_table_1_from_the_data(stored):
     page = HtmlPage(page_of(stored(tables=["2"], methods=["gcn"]), counts=[describe("cora")]))
