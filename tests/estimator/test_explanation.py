@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
 
 from fitted_models import with_labels
 from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel
+from mtgcn.graph import Graph
+from mtgcn.linalg.neighbours import neighbour_graph
 from mtgcn.methods.mt_plus.explanation import LINEAR
+from mtgcn.methods.mt_plus.views import COLUMNS, FEATURES, HOPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
+OF_GRAPHS = set(LINEAR) - {COLUMNS}
 FEW = {"infomax_epochs": 3, "dimensions": 8, "size_waves": 16}
 SHARES = {"by-evidence": {}, "half": {"full_skill": 1.2, "fade_power": 1.0}, "none": {"full_skill": 1e3}}
 
@@ -42,6 +48,15 @@ def assert_exact(model, node):
     return found
 
 
+@pytest.mark.parametrize("teaching", sorted(SHARES))
+def test_parts_of_a_row_of_a_table_sum_to_the_answer(teaching):
+    wine = load_wine()
+    rows = StandardScaler().fit_transform(wine.data).astype(np.float32)
+    graph = Graph(neighbour_graph(rows, 10), rows, wine.target)
+    found = assert_exact(fitted(with_labels(graph, range(0, 178, 6)), **SHARES[teaching]), 100)
+    assert {peer.name for peer in found.peers if peer.split} == {FEATURES, HOPS, COLUMNS}
+
+
 @settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 99),
@@ -55,8 +70,8 @@ def test_parts_sum_to_the_answer(make_graph, seed, sparse, weighted, unreached, 
     model = fitted(with_labels(graph, range(12)), **SHARES[teaching])
     for node in (0, 20, 36, 39):  # labelled, unlabelled, and where `unreached` lone and without features
         found = assert_exact(model, node)
-        assert {peer.name for peer in found.peers if peer.split} == set(LINEAR)
-        assert not any("as a whole" in part.name for name in LINEAR for part in found.peer_tables[name]["labels"])
+        assert {peer.name for peer in found.peers if peer.split} == OF_GRAPHS
+        assert not any("as a whole" in part.name for name in OF_GRAPHS for part in found.peer_tables[name]["labels"])
 
 
 def test_labels_alone_account_for_an_untaught_peer(make_graph):
@@ -92,7 +107,7 @@ def test_a_view_that_cannot_be_reproduced_counts_as_a_whole(make_graph):
     model = fitted(with_labels(make_graph(), range(12)))
     model.parameters_ = model.parameters_ | {"hops/after": 2 * model.parameters_["hops/after"]}
     found = assert_exact(model, 30)
-    assert {peer.name for peer in found.peers if peer.split} == set(LINEAR) - {"hops"}
+    assert {peer.name for peer in found.peers if peer.split} == OF_GRAPHS - {"hops"}
     assert "hops as a whole" in [part.name for part in found.tables["columns"]]
 
 

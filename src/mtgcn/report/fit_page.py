@@ -17,6 +17,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import METHODS, method_title, name_of
 from mtgcn.methods.mt_plus.views import (
+    COLUMNS,
     FAR,
     FAR_EDGES,
     FEATURES,
@@ -83,6 +84,7 @@ PEER_VIEWS = {
     HELD_INFOMAX: "infomax embedding with stronger weight decay",
     FAR_EDGES: "nodes reachable over several edges",
     SIZE: "numbers of neighbours and features, of the node and around it",
+    COLUMNS: "the columns, with a large penalty",
     WAVES: "smooth functions of the columns",
     FOREST: "decision trees on the columns",
     "structure": "position in the graph",

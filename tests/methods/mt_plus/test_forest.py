@@ -12,7 +12,7 @@ from mtgcn.graph import Graph
 from mtgcn.linalg.neighbours import neighbour_graph
 from mtgcn.methods import create, fit_in_chunks
 from mtgcn.methods.mt_plus.forest import Forest, grow
-from mtgcn.methods.mt_plus.views import FOREST, GRAPH_VIEWS, TABLE_VIEWS, WAVES, is_table
+from mtgcn.methods.mt_plus.views import COLUMNS, FOREST, GRAPH_VIEWS, TABLE_VIEWS, WAVES, is_table
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
@@ -74,12 +74,11 @@ def test_views_of_a_table(table):
     task = observe(table, draw_splits(table, 5, 1, 0), 0)
     prediction = fit_in_chunks(method, task)  # which checks that parameters are finite
     assert prediction.peer_report.names == TABLE_VIEWS
-    assert {WAVES, FOREST} == set(TABLE_VIEWS) - set(GRAPH_VIEWS)
+    assert {COLUMNS, WAVES, FOREST} == set(TABLE_VIEWS) - set(GRAPH_VIEWS)
     assert (prediction.probabilities[0].argmax(1) == table.labels).mean() > 0.9
-    # A stored model predicts the same rows alike; the far edges alone are of the graph of the fit.
+    # A stored model predicts the same rows alike.
     again = method.apply(prediction.parameters, table.without_labels)
-    known = [TABLE_VIEWS.index(name) for name in TABLE_VIEWS if name != "far edges"]
-    np.testing.assert_allclose(again[:, known], prediction.peers[:, known], atol=1e-5)
+    np.testing.assert_allclose(again, prediction.peers, atol=1e-5)
     new = Graph(sp.csr_array((2, 2), dtype=np.float32), table.features[:2])
     found = method.apply_to_new(prediction.parameters, table.without_labels, new, table.adjacency[:2], CPU, {})
     assert abs(prediction.parameters["forest/thresholds"]).max() < 1e6  # also of nodes without a row

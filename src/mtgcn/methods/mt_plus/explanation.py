@@ -33,6 +33,7 @@ from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
 from mtgcn.linalg.softmax_regression import dual_part, probabilities_of
 from mtgcn.methods.mt_plus.settings import SCALING, MTPlusSettings
 from mtgcn.methods.mt_plus.views import (
+    COLUMNS,
     ENCODERS,
     FAR,
     FEATURES,
@@ -40,6 +41,7 @@ from mtgcn.methods.mt_plus.views import (
     MIN_ROW_LENGTH,
     NEAR,
     VIEWS,
+    WAVES,
     views_elsewhere,
 )
 from mtgcn.shapes import Float
@@ -47,7 +49,7 @@ from mtgcn.shapes import Float
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
-LINEAR = (FEATURES, HOPS, NEAR, FAR, *ENCODERS)  # given lengths and active units
+LINEAR = (FEATURES, HOPS, NEAR, FAR, *ENCODERS, COLUMNS)  # given lengths and active units
 STAGES = ("before", "after")
 TOLERANCE = 1e-3  # a peer whose probabilities are reproduced less exactly stays whole
 TINY = 1e-30
@@ -97,6 +99,11 @@ class Explainer:
         basis = parameters[f"{FEATURES}/basis"]
         self.matrices = {FEATURES: basis, NEAR: basis, FAR: basis, HOPS: basis @ parameters[f"{HOPS}/basis"]}
         self.matrices |= {name: parameters[f"{name}/weight"] for name in ENCODERS if name in names}
+        self.row_scale = np.ones(graph.num_nodes)  # of the columns view, relative to rows of length 1
+        if COLUMNS in names:
+            self.matrices[COLUMNS] = np.eye(graph.num_features, dtype=np.float32)
+            mean_length = np.maximum(parameters[f"{WAVES}/length"], MIN_ROW_LENGTH)
+            self.row_scale = settings.column_scale * np.linalg.norm(graph.features, axis=1) / mean_length
         self.labelled = graph.known
         classes = torch.from_numpy(graph.labels[graph.known])[None]
         share = torch.full((1, len(graph.known)), 1 / len(graph.known), dtype=torch.float64)
@@ -137,7 +144,7 @@ class Explainer:
         profile = np.asarray(self.features.T @ steps, dtype=np.float64)  # features, steps
         parts = []
         for name, weight, stored in zip(self.names, self.parameters["votes"][0].tolist(), by_peer, strict=True):
-            found = self._linear(name, profile, keys, first, second) if name in self.duals else None
+            found = self._linear(name, node, profile, keys, first, second) if name in self.duals else None
             if found is not None and np.abs(found[0] - stored).max() > TOLERANCE:
                 found = None
             probabilities, linear = (stored.astype(np.float64), None) if found is None else found
@@ -184,12 +191,18 @@ class Explainer:
         """The walks that the view reads; one for each block of its rows."""
         settings = self.settings
         encoder = settings.infomax_steps, settings.infomax_restart
-        walks: dict[str, list[Any]] = {FEATURES: [0], NEAR: [settings.near_steps]}
+        walks: dict[str, list[Any]] = {FEATURES: [0], COLUMNS: [0], NEAR: [settings.near_steps]}
         walks |= {HOPS: sorted(settings.hop_steps), FAR: [(settings.far_steps, settings.far_restart)]}
         return walks.get(name, [encoder])
 
     def _linear(
-        self, name: str, profile: Float[np.ndarray, "features steps"], keys: Mapping[Any, int], first: int, second: int
+        self,
+        name: str,
+        node: int,
+        profile: Float[np.ndarray, "features steps"],
+        keys: Mapping[Any, int],
+        first: int,
+        second: int,
     ) -> tuple[Float[np.ndarray, "classes"], LinearPart]:
         """The probabilities of the peer, and its log-odds as sums."""
         matrix, columns = self.matrices[name], [keys[walk] for walk in self._walks_of(name)]
@@ -200,6 +213,8 @@ class Explainer:
             bias = self.parameters[f"{name}/bias"].astype(np.float64)
             slopes = np.where(blocks + bias > 0, 1.0, self.settings.infomax_slope)
             shift = slopes * bias
+        if name == COLUMNS:
+            slopes *= self.row_scale[node]
         if name in ENCODERS or name == HOPS:
             lengths = np.linalg.norm((slopes * blocks + shift).reshape(len(columns), -1), axis=1)
             lengths = np.repeat(np.maximum(lengths, 1e-12), matrix.shape[1])

@@ -41,6 +41,8 @@ class ViewSettings(Settings):
     size_frequency: PositiveFloat = 0.5  # standard deviation of their frequencies
     waves: PositiveInt = 256  # random cosine features of the columns of a table
     wave_frequency: PositiveFloat = 1.5  # standard deviation of their frequencies, where rows have length 1 on average
+    wave_scale: PositiveFloat = 0.01  # length of these rows: small values act like large penalties
+    column_scale: PositiveFloat = 0.1  # average length of the rows of the columns view, for the same reason
     dimensions: PositiveInt = 256  # width of the infomax embeddings; narrower on large graphs
     held_decay: NonNegativeFloat = 4e-3  # weight decay of the second (held) infomax encoder; the first has none
     infomax_epochs: NonNegativeInt = 200  # training steps of the encoders
@@ -91,6 +93,7 @@ class MTPlusSettings(ViewSettings):
     prior_hops: NonNegativeFloat = 1.0  # prior weight of the hops
     prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
     prior_size: NonNegativeFloat = 0.5  # prior weight of the size
+    prior_columns: NonNegativeFloat = 3.0  # prior weight of the columns
     prior_waves: NonNegativeFloat = 1.5  # prior weight of the waves
     prior_forest: NonNegativeFloat = 3.0  # prior weight of the forest
     prior_labels: NonNegativeFloat = 1.0  # labels per peer that the prior counts as
@@ -125,7 +128,6 @@ class MTPlusSettings(ViewSettings):
     # In a table, `table_NAME` takes the place of NAME: the columns count most, and teaching waits for evidence.
     table_prior_features: NonNegativeFloat = 3.0  # prior weight of the features of a table
     table_prior_hops: NonNegativeFloat = 0.5  # prior weight of the hops of a table
-    table_prior_far_edges: NonNegativeFloat = 0.25  # prior weight of the far edges of a table
     table_expected_skill: Probability = 0.5  # expected skill on a table
     table_expected_skill_labels: NonNegativeFloat = 10.0  # labels that it counts as
 
@@ -143,9 +145,9 @@ class MTPlusSettings(ViewSettings):
 
     # The ablation changes one of these at a time.
     # views left out
-    left_out: Literal["none", "features", "hops", "neighbourhoods", "infomax", "edges", "size", "waves", "forest"] = (
-        "none"
-    )
+    left_out: Literal[
+        "none", "features", "hops", "neighbourhoods", "infomax", "edges", "size", "columns", "waves", "forest"
+    ] = "none"
     votes: Literal["held-out", "equal"] = "held-out"  # peer weights: by held-out likelihood, or equal
     taught_by: Literal["all", "itself"] = "all"  # the teacher: the weighted average of all peers, or each peer itself
     taught: Literal["by-evidence", "always"] = "by-evidence"  # teaching strength: by cross-validation, or always full

@@ -8,6 +8,7 @@
     held infomax embeddings   Deep Graph Infomax encoder with weight decay
     far edges                 personalised PageRank of D^-1/2 A, projected on its leading singular vectors
     size                      degree and feature sum of a node, its neighbours and theirs
+    columns                   X as it is, for a peer with a large penalty
     waves                     random cosines of X: smooth functions of the columns
     forest                    X itself, for a peer that is a forest
 
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 FEATURES, HOPS, NEAR, FAR = "features", "hops", "near neighbourhood", "far neighbourhood"
 INFOMAX, HELD_INFOMAX = "infomax embeddings", "held infomax embeddings"
 FAR_EDGES, SIZE = "far edges", "size"
-WAVES, FOREST = "waves", "forest"
+COLUMNS, WAVES, FOREST = "columns", "waves", "forest"
 ENCODERS = (INFOMAX, HELD_INFOMAX)  # in the order in which they are trained side by side
 
 MIN_ROW_LENGTH = 1e-5  # of a centred row in 32 bits; a shorter one is rounding error and becomes 0
@@ -156,7 +157,7 @@ def held_infomax_embeddings(inputs: Inputs) -> Rows:
     return inputs.embeddings(HELD_INFOMAX)
 
 
-@view(FAR_EDGES, "edges", transferable=False)
+@view(FAR_EDGES, "edges", transferable=False, of="graphs")
 def far_edges(inputs: Inputs) -> Rows:
     inputs.release()  # the SVD needs the memory
     return with_ones(inputs.far(functional.normalize(inputs.reduced_edges())))
@@ -171,19 +172,17 @@ def size(inputs: Inputs) -> Rows:
     return random_cosines((sizes - mean) / std, settings.size_waves, settings.size_frequency, inputs.device)
 
 
-@view(WAVES, of="tables")
+@view(COLUMNS, centred=False, of="tables")
+def columns(inputs: Inputs) -> Rows:
+    return with_ones(inputs.to_device(inputs.settings.column_scale * inputs.scaled_columns()).float())
+
+
+@view(WAVES, centred=False, of="tables")
 def waves(inputs: Inputs) -> Rows:
-    columns = inputs.columns
     settings = inputs.settings
-
-    def root_mean_square() -> np.ndarray:
-        """Of the lengths of the rows, as an array of one number."""
-        return np.sqrt(np.square(columns, dtype=np.float64).sum(1).mean(keepdims=True))
-
-    length = inputs.learned(f"{WAVES}/length", root_mean_square)
-    return random_cosines(
-        columns / np.maximum(length, MIN_ROW_LENGTH), settings.waves, settings.wave_frequency, inputs.device
-    )
+    rows = random_cosines(inputs.scaled_columns(), settings.waves, settings.wave_frequency, inputs.device)
+    rows[:, :-1] *= settings.wave_scale
+    return rows
 
 
 @view(FOREST, centred=False, of="tables")
@@ -380,6 +379,13 @@ class Inputs:
         """The features of a table; new rows may be sparse."""
         features: Any = self.graph.features
         return features if isinstance(features, np.ndarray) else np.asarray(features.todense())
+
+    def scaled_columns(self) -> Float[np.ndarray, "nodes columns"]:
+        """The columns, divided by the root mean square of the lengths of the rows."""
+        length = self.learned(
+            f"{WAVES}/length", lambda: np.sqrt(np.square(self.columns, dtype=np.float64).sum(1).mean(keepdims=True))
+        )
+        return self.columns / np.maximum(length, MIN_ROW_LENGTH)
 
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
         """D^-1/2 A in its leading singular vectors."""
