@@ -161,11 +161,9 @@ def compare(
         print_table(comparison_table(comparison))
 
 
-def demo() -> None:
+def demo(*, context: typer.Context) -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, if it cannot be downloaded, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
-    from mtgcn.report.comparisons import comparison_table
-    from mtgcn.report.tables import print_table
 
     dataset = "cora"
     try:
@@ -181,9 +179,7 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    names = listed(DEMONSTRATED, "methods")
-    comparison, _ = _compare(names, dataset, FileOptions(), SplitOptions("2"), OutputOptions())
-    print_table(comparison_table(comparison))
+    compare(context=context, dataset=dataset, splits=SplitOptions("2"), files=FileOptions(), output=OutputOptions())
 
 
 def _compare(
