@@ -125,25 +125,6 @@ class Table:
     suite: str | None = None  # name of its suite; None for the paper's tables and digits
 
 
-PRINTED_NAMES = {
-    "lp": "LP",
-    "chebyshev": "Chebyshev",
-    "gcn": "GCN-V",
-    "gcn+v": "GCN+V",
-    "co-training": "Co-training",
-    "self-training": "Self-training",
-    "union": "Union",
-    "intersection": "Intersection",
-    "multi-stage": "MultiStage",
-    "m3s": "M3S",
-    "mt-gcn": "MT-GCN",
-    "mani-reg": "ManiReg",
-    "semi-emb": "SemiEmb",
-    "deepwalk": "DeepWalk",
-    "ica": "ICA",
-    "planetoid": "Planetoid",
-}
-
 TABLE_1 = {
     "cora": {"nodes": 2708, "edges listed": 5429, "classes": 7, "features": 1433},
     "citeseer": {"nodes": 3327, "edges listed": 4732, "classes": 6, "features": 3703},
@@ -255,7 +236,7 @@ ABLATION = (
 
 # "It can enhance most semi-supervised algorithms": the same peers and number of epochs, without and with teaching.
 EPOCHS = 400  # N in the paper
-BACKBONE_NAMES = {"gcn": "GCN", "chebyshev": "Chebyshev", "appnp": "APPNP", "gat": "GAT"}
+BACKBONE_NAMES = ("gcn", "chebyshev", "appnp", "gat")
 ALONE, TAUGHT = "alone", "taught"
 TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method, by its backbone
 BACKBONES = tuple(
@@ -295,8 +276,12 @@ class Suite:
     @property
     def titles(self) -> tuple[str, ...]:
         """All lines of its tables, in order."""
-        entries = (entry for table in self.tables for cell in table.cells for entry in cell.entries)
-        return tuple(dict.fromkeys(entry.title for entry in entries))
+        return titles_of(self.tables)
+
+
+def titles_of(tables: Sequence[Table]) -> tuple[str, ...]:
+    """The titles of all entries, in order."""
+    return tuple(dict.fromkeys(entry.title for table in tables for cell in table.cells for entry in cell.entries))
 
 
 _WORLD_ENTRIES = (

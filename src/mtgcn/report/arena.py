@@ -46,7 +46,7 @@ def rankings_of(arena: Arena) -> Rankings:
 
 def arena_page(arena: Arena) -> str:
     """The page."""
-    styles = Styles({method: method for method in arena.methods}, arena.reference)
+    styles = Styles(arena.methods, arena.reference)
     rankings, margins = rankings_of(arena), arena.margins()
     firsts = [rows[0] for found in arena.cells.values() for rows in found.values()]
     ranking = rankings.get(None)

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 from markupsafe import Markup
 
-from mtgcn.experiments.protocol import PRINTED_NAMES, REFERENCE, Suite
+from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Suite, titles_of
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
 from mtgcn.shapes import Float, Int
 
@@ -114,17 +114,14 @@ def class_shape(number: Number) -> Number:
 class Styles:
     """Styles of the methods of a page; their order decides colours and markers, the reference has its own."""
 
-    names: Mapping[str, str]  # displayed name by title
+    titles: Sequence[str]
     reference: str
-
-    def name(self, title: str) -> str:
-        return self.names.get(title, title)
 
     def look(self, title: str) -> dict[str, Any]:
         """Colour, line style and marker, as keywords of matplotlib."""
         if title == self.reference:
             return {"color": LIGHT["reference"], "marker": "o"}
-        others = [name for name in self.names if name != self.reference]
+        others = [one for one in self.titles if one != self.reference]
         number = others.index(title) if title in others else len(others) + sum(map(ord, title))
         colour, hollow = LIGHT[f"c{number % SERIES_COLOURS}"], number // len(MARKERS) % 2
         return {
@@ -135,12 +132,12 @@ class Styles:
         }
 
 
-PAPER_STYLES = Styles(PRINTED_NAMES, REFERENCE)  # names as in the paper
+PAPER_STYLES = Styles(titles_of(PAPER_TABLES), REFERENCE)
 
 
 def styles_of(suite: Suite | None) -> Styles:
-    """The styles of a suite, whose methods keep their command-line names, or of the paper's tables."""
-    return Styles({title: title for title in suite.titles}, suite.reference) if suite else PAPER_STYLES
+    """The styles of a suite or of the paper's tables."""
+    return Styles(suite.titles, suite.reference) if suite else PAPER_STYLES
 
 
 @contextmanager
@@ -242,7 +239,7 @@ def label_rate_chart(
             places,
             means,
             **styles.look(method),
-            label=styles.name(method),
+            label=method,
             linewidth=3 if is_reference else 1.6,
             zorder=4 if is_reference else 3,
         )
@@ -250,7 +247,7 @@ def label_rate_chart(
     axes.set_xticks(range(len(rates)), map(str, rates))
     axes.set(xlabel="labels per class", xlim=(-0.5, len(rates) - 0.5))
     axes.grid(axis="y")
-    add_legend(axes, styles.name(styles.reference))
+    add_legend(axes, styles.reference)
     return figure
 
 
@@ -316,7 +313,7 @@ def difference_chart(
     styles: Styles = PAPER_STYLES,
 ) -> Figure:
     """One panel per column; per row a difference with its interval, filled if it is significant."""
-    names = [styles.name(name) for name, _ in rows]
+    names = [name for name, _ in rows]
     figure = new_figure(60 + 7 * max(map(len, names)) + 178 * len(columns), 74 + 24 * len(rows), title)
     panels = figure.subplots(1, len(columns), sharex=True, sharey=True, squeeze=False)[0]
     for place, (axes, heading) in enumerate(zip(panels, columns, strict=True)):
@@ -334,7 +331,7 @@ def difference_chart(
         axes.locator_params(axis="x", nbins=4)
     figure.get_layout_engine().set(w_pad=0.15)  # type: ignore[union-attr, call-arg]
     panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first on top, as in the table
-    figure.supxlabel(caption or f"points above or below {styles.name(styles.reference)}", fontsize=13)
+    figure.supxlabel(caption or f"points above or below {styles.reference}", fontsize=13)
     return figure
 
 
@@ -360,7 +357,7 @@ def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Figure:
         textcoords="offset points",
         va="center",
     )
-    axes.set_yticks(range(count), [styles.name(method) for method in ranks.methods])
+    axes.set_yticks(range(count), ranks.methods)
     for label, method in zip(axes.get_yticklabels(), ranks.methods, strict=True):
         label.set_fontweight("bold" if method == styles.reference else "normal")
     axes.set(xlabel="average rank", xlim=(0.5, None), ylim=(count - 0.5, -1.7))

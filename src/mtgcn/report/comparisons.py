@@ -142,7 +142,7 @@ def comparison_tables(comparisons: Sequence[Comparison]) -> str:
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
     """The page; `command` made it, `notes` are remarks of reading the files."""
     names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
-    styles = Styles({name: name for name in names}, comparisons[0].reference)
+    styles = Styles([*names], comparisons[0].reference)
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"

@@ -177,17 +177,10 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         final=evidence.made.seed in paper.FINAL_SEEDS,
         findings=findings(evidence),
         protocols=paper.PROTOCOL_TITLES,
-        reference=styles.name(styles.reference),
+        reference=styles.reference,
         runs_share=any(line.groups for line in evidence.ours),
         counts=None if evidence.suite else counts_table(counts),
         results=[grid.results() for grid in results],
-        calibration=[
-            grid.measure("Calibration error", lambda line: Entry.mean(line.calibration_error)) for grid in results
-        ],
-        time=[
-            grid.measure("Seconds per run", lambda line: Entry(writers.seconds(line.seconds_per_run)))
-            for grid in results
-        ],
         differences=[table for grid in results if (table := grid.with_chart()).rows],
         ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.with_chart()).rows],
         backbones=[grid.with_chart("gain", with_mean=True) for grid in grids(evidence, evidence.backbones)],
@@ -294,12 +287,12 @@ class Grid:
 
     @property
     def reference(self) -> str:
-        return self.styles.name(self.styles.reference)
+        return self.styles.reference
 
     @property
     def notes(self) -> str:
         """Remarks of the protocol on printed values."""
-        notes = (f"{self.styles.name(line.title)}: {line.note}." for line in self.lines if line.note)
+        notes = (f"{line.title}: {line.note}." for line in self.lines if line.note)
         return " ".join(dict.fromkeys(notes))
 
     @cached_property
@@ -370,10 +363,6 @@ class Grid:
         chart = difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
         return replace(self.differences(heading, with_mean=with_mean), chart=chart)
 
-    def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
-        """One entry per cell, without the optimistic rows."""
-        return self._table(self.title.replace("Accuracy", name), lambda line: [entry(line)])
-
     def _table(
         self,
         title: str,
@@ -393,7 +382,7 @@ class Grid:
             notes = ["optimistic"] * by_authors + [f"on {elsewhere}"] * bool(elsewhere)
             style = "optimistic" if by_authors else "reference" if method == self.styles.reference else ""
             filled = [entry for some in of_cells for entry in some or [Entry()] * (len(parts) or 1)]
-            rows.append(Row(self.styles.name(method), filled, "; ".join(notes), style))
+            rows.append(Row(method, filled, "; ".join(notes), style))
         columns = ["method", *(list(parts) * len(self.cells) or self.columns())]
         return Table(columns, rows, title=title, groups=self.columns() if parts else (), **options)
 
@@ -437,11 +426,11 @@ def ranks(evidence: Evidence) -> statistics.RankComparison | None:
 def gain_table(evidence: Evidence) -> Table | None:
     """The gain by mutual teaching of each network over all cells; None without any."""
     rows = []
-    for key, name in paper.BACKBONE_NAMES.items():
+    for name in paper.BACKBONE_NAMES:
         tests = [
             line.against_rival
             for line in evidence.backbones
-            if line.title == f"{key} {paper.TAUGHT}" and line.against_rival
+            if line.title == f"{name} {paper.TAUGHT}" and line.against_rival
         ]
         if tests:
             means = [test.difference.mean for test in tests]
@@ -460,7 +449,7 @@ def _significant(tests: Sequence[statistics.PairedTest]) -> tuple[int, int]:
 def findings(evidence: Evidence) -> list[str]:
     """One sentence per result over all tables."""
     lines = evidence.ours
-    reference = styles_of(evidence.suite).name(evidence.reference)
+    reference = evidence.reference
     sentences = []
     differences = [line.difference for line in lines if line.difference is not None]
     if differences:
