@@ -31,7 +31,7 @@ def test_histogram():
 def test_curves_are_named_after_the_peers():
     values = np.ones((5, 2))
     history = {"loss": values, "never": np.full((5, 2), np.nan)}
-    for peers, names in ((("features", "<b>"), ["features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
+    for peers, names in ((("_features", "<b>"), ["_features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
         ((title, chart),) = fit_page.history_charts(history, peers)
         assert title == "loss"
         assert [text.get_text() for text in chart.axes[0].get_legend().get_texts()] == names
@@ -54,7 +54,7 @@ def test_svg():
     assert "<b>" in [one.text for one in root.iter("text")]
     assert root.find(".//g[@class='series series-0']/path").get("style").count("var(--c0)") == 1
     assert not re.search(r"#|url|http|\bid=", str(first))  # no ids, fixed colours or references
-    assert "$x" in str(charts.svg(charts.rank_chart(compare_ranks(np.eye(3), ["$x$", "$y", "z"]))))
+    assert "$x" in str(charts.svg(charts.rank_chart(compare_ranks(np.eye(3), ["$x$", "$y\x1b", "z"]))))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 from markupsafe import Markup
 
+from mtgcn.errors import printable
 from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Suite, titles_of
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
 from mtgcn.shapes import Float, Int
@@ -26,6 +27,7 @@ from mtgcn.shapes import Float, Int
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 Number = TypeVar("Number", int, np.ndarray)
 
@@ -197,27 +199,21 @@ def svg(figure: Figure) -> Markup:
     return Markup(f'<div class="chart" tabindex="0">{ElementTree.tostring(root, encoding="unicode")}</div>')
 
 
-def _in_series(number: int, *artists: object) -> None:
-    """Mark artists of one series. Pages dim the other series while the pointer is on one."""
-    for artist in artists:
-        artist.set_gid(f"series-{number}")  # type: ignore[attr-defined]
+def add_legend(axes: Axes, lines: Mapping[str, Line2D], bold: str = "") -> None:
+    """Name the lines beside the axes, the one that ends highest first. Pages dim the other series while the pointer is
+    on one, which consists of the elements with its id."""
 
-
-def add_legend(axes: Axes, bold: str = "") -> None:
-    """Name the lines beside the axes, the one that ends highest first."""
-    lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
-
-    def end(number: int) -> float:
-        values = np.asarray(lines[number].get_ydata(), dtype=float)
+    def end(name: str) -> float:
+        values = np.asarray(lines[name].get_ydata(), dtype=float)
         return -float(values[np.isfinite(values)][-1])
 
-    order = sorted(range(len(lines)), key=end)
-    legend = axes.legend(
-        handles=[lines[number] for number in order], loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.4
-    )
-    for number, handle, text in zip(order, legend.legend_handles, legend.get_texts(), strict=True):
-        _in_series(number, handle, text)
-        text.set_fontweight("bold" if text.get_text() == bold else "normal")
+    names = sorted(lines, key=end)
+    numbers = map(str, range(len(names)))  # in place of names, since matplotlib hides those with an underscore
+    places: Any = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "handlelength": 2.4}
+    legend = axes.legend([lines[name] for name in names], numbers, **places)
+    for name, handle, text in zip(names, legend.legend_handles, legend.get_texts(), strict=True):
+        text.set(text=printable(name), fontweight="bold" if name == bold else "normal", gid=lines[name].get_gid())
+        handle.set_gid(lines[name].get_gid())  # type: ignore[union-attr]
 
 
 @chart_style()
@@ -228,26 +224,20 @@ def label_rate_chart(
     figure = new_figure(600, 420, title)
     axes = figure.subplots()
     rates = sorted({rate for of_method in samples.values() for rate in of_method})
-    step = min(0.07, 0.75 / len(samples))
+    step, lines = min(0.07, 0.75 / len(samples)), {}
     for number, (method, of_method) in enumerate(samples.items()):
         shown = sorted(of_method)
         # Even spacing: on a true scale 18 and 20 labels would coincide.
         places = [rates.index(rate) + (number - (len(samples) - 1) / 2) * step for rate in shown]
         means, lows, highs = 100 * np.array([(of_method[rate].mean, *of_method[rate].ci95) for rate in shown]).T
         is_reference = method == styles.reference
-        [line] = axes.plot(
-            places,
-            means,
-            **styles.look(method),
-            label=method,
-            linewidth=3 if is_reference else 1.6,
-            zorder=4 if is_reference else 3,
-        )
-        _in_series(number, line, axes.vlines(places, lows, highs, colors=[line.get_color()], linewidth=1.3))
+        look = styles.look(method) | {"gid": f"series-{number}", "zorder": 4 if is_reference else 3}
+        [lines[method]] = axes.plot(places, means, **look, linewidth=3 if is_reference else 1.6)
+        axes.vlines(places, lows, highs, colors=[look["color"]], linewidth=1.3, gid=look["gid"])
     axes.set_xticks(range(len(rates)), map(str, rates))
     axes.set(xlabel="labels per class", xlim=(-0.5, len(rates) - 0.5))
     axes.grid(axis="y")
-    add_legend(axes, styles.reference)
+    add_legend(axes, lines, styles.reference)
     return figure
 
 
@@ -265,12 +255,13 @@ def curve_chart(
     curves = {name: values for name, values in curves.items() if np.isfinite(values[0]).any()}
     steps = np.unique(np.linspace(0, len(epochs) - 1, min(len(epochs), MAX_POINTS)).astype(int))
     shown = np.asarray(epochs)[steps]
+    lines = {}
     for number, (name, (mean, *band)) in enumerate(curves.items()):
-        [line] = axes.plot(shown, mean[steps], label=name, **line_look(number))
-        _in_series(number, line)
+        look = line_look(number) | {"gid": f"series-{number}"}
+        [lines[name]] = axes.plot(shown, mean[steps], **look)
         if band and len(curves) <= MAX_BANDS:
             low, high = (ends[steps] for ends in band)
-            _in_series(number, axes.fill_between(shown, low, high, color=line.get_color(), alpha=0.16, linewidth=0))
+            axes.fill_between(shown, low, high, color=look["color"], alpha=0.16, linewidth=0, gid=look["gid"])
     begin = min(np.asarray(epochs)[np.isfinite(values[0])].min() for values in curves.values())
     first = teaching_from if begin > teaching_from else 0
     axes.set(xlabel="epoch", xlim=(first, max(int(np.max(epochs)), first + 1)))
@@ -280,7 +271,7 @@ def curve_chart(
             "teaching begins", (teaching_from, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom"
         )
     axes.grid(axis="y")
-    add_legend(axes)
+    add_legend(axes, lines)
     return axes.figure  # type: ignore[return-value]  # not a part of one
 
 
@@ -313,7 +304,7 @@ def difference_chart(
     styles: Styles = PAPER_STYLES,
 ) -> Figure:
     """One panel per column; per row a difference with its interval, filled if it is significant."""
-    names = [name for name, _ in rows]
+    names = [printable(name) for name, _ in rows]  # an SVG must not have control characters
     figure = new_figure(60 + 7 * max(map(len, names)) + 178 * len(columns), 74 + 24 * len(rows), title)
     panels = figure.subplots(1, len(columns), sharex=True, sharey=True, squeeze=False)[0]
     for place, (axes, heading) in enumerate(zip(panels, columns, strict=True)):
@@ -331,7 +322,7 @@ def difference_chart(
         axes.locator_params(axis="x", nbins=4)
     figure.get_layout_engine().set(w_pad=0.15)  # type: ignore[union-attr, call-arg]
     panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first on top, as in the table
-    figure.supxlabel(caption or f"points above or below {styles.reference}", fontsize=13)
+    figure.supxlabel(printable(caption or f"points above or below {styles.reference}"), fontsize=13)
     return figure
 
 
@@ -357,7 +348,7 @@ def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Figure:
         textcoords="offset points",
         va="center",
     )
-    axes.set_yticks(range(count), ranks.methods)
+    axes.set_yticks(range(count), map(printable, ranks.methods))
     for label, method in zip(axes.get_yticklabels(), ranks.methods, strict=True):
         label.set_fontweight("bold" if method == styles.reference else "normal")
     axes.set(xlabel="average rank", xlim=(0.5, None), ylim=(count - 0.5, -1.7))
