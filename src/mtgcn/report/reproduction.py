@@ -177,7 +177,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         final=evidence.made.seed in paper.FINAL_SEEDS,
         findings=findings(evidence),
         protocols=paper.PROTOCOL_TITLES,
-        reference=styles.reference,
+        reference=evidence.reference,
         runs_share=any(line.groups for line in evidence.ours),
         counts=None if evidence.suite else counts_table(counts),
         results=[grid.results() for grid in results],
@@ -286,10 +286,6 @@ class Grid:
         return styles_of(self.evidence.suite)
 
     @property
-    def reference(self) -> str:
-        return self.styles.reference
-
-    @property
     def notes(self) -> str:
         """Remarks of the protocol on printed values."""
         notes = (f"{line.title}: {line.note}." for line in self.lines if line.note)
@@ -341,7 +337,7 @@ class Grid:
 
     def differences(self, heading: str = "", *, with_mean: bool = False) -> Table:
         """Paired differences from the reference, with corrected p-values."""
-        parts = ["mean"] * with_mean + [heading or f"minus {self.reference}", "p"]
+        parts = ["mean"] * with_mean + [heading or f"minus {self.evidence.reference}", "p"]
 
         def entries(line: Line) -> list[Entry]:
             difference = _difference(line)
@@ -358,7 +354,7 @@ class Grid:
         }
         compared = [(method, row) for method, row in tests.items() if any(row)]
         caption = "points gained or lost by mutual teaching" if heading else ""
-        title = f"{self.title}, {heading or f'minus {self.reference}'}"
+        title = f"{self.title}, {heading or f'minus {self.evidence.reference}'}"
         columns, styles = self.columns(short=True), self.styles
         chart = difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
         return replace(self.differences(heading, with_mean=with_mean), chart=chart)
@@ -380,7 +376,7 @@ class Grid:
                 continue
             elsewhere = ", ".join(dict.fromkeys(filter(None, map(self.evidence.elsewhere, lines.values()))))
             notes = ["optimistic"] * by_authors + [f"on {elsewhere}"] * bool(elsewhere)
-            style = "optimistic" if by_authors else "reference" if method == self.styles.reference else ""
+            style = "optimistic" if by_authors else "reference" if method == self.evidence.reference else ""
             filled = [entry for some in of_cells for entry in some or [Entry()] * (len(parts) or 1)]
             rows.append(Row(method, filled, "; ".join(notes), style))
         columns = ["method", *(list(parts) * len(self.cells) or self.columns())]
@@ -448,31 +444,29 @@ def _significant(tests: Sequence[statistics.PairedTest]) -> tuple[int, int]:
 
 def findings(evidence: Evidence) -> list[str]:
     """One sentence per result over all tables."""
-    lines = evidence.ours
-    reference = evidence.reference
-    sentences = []
-    differences = [line.difference for line in lines if line.difference is not None]
+    reference, sentences = evidence.reference, []
+    differences = [line.difference for line in evidence.ours if line.difference is not None]
     if differences:
         mean = with_minus_sign(number(float(np.mean(differences)), SIGNED))
         sentences.append(
             f"{len(differences)} results have a printed counterpart. The mean absolute difference is "
             f"{np.mean(np.abs(differences)):.1f} points, the mean difference {mean} points."
         )
-    cells = [cell for cell in random_cells(evidence) if evidence.reference in cell and len(cell) > 1]
+    cells = [cell for cell in random_cells(evidence) if reference in cell and len(cell) > 1]
     if cells:
-        best = sum(cell[evidence.reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
+        best = sum(cell[reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
         sentences.append(f"{reference} has the highest mean in {best} of {len(cells)} cells with random splits.")
     margins = {
         f"{mine.dataset}, {paper.labels_title(mine.labels_per_class, mine.split)}": statistics.margin_over_best(
             {title: line.accuracy.per_run for title, line in cell.items()},
-            evidence.reference,
+            reference,
             {title: line.groups for title, line in cell.items()},
         )
         for cell in cells
-        if evidence.suite and (mine := cell[evidence.reference])
+        if evidence.suite and (mine := cell[reference])
     }
-    sentences += [margin_sentence(evidence.reference, margins)] if margins else []
-    tests = [line.against_rival for line in lines if line.against_rival]
+    sentences += [margin_sentence(reference, margins)] if margins else []
+    tests = [line.against_rival for line in evidence.ours if line.against_rival]
     if tests:
         ahead, behind = _significant(tests)
         sentences.append(
