@@ -66,6 +66,18 @@ def test_one_method_has_no_differences(compared):
     assert "minus" not in page.text
 
 
+def test_latex_overview_of_one_graph(compared):
+    few, many = compared(), compared((("lp", 0.8), ("gcn", 0.9)), labels_per_class=20)
+    text = comparison_tables([few, many, compared(dataset="other.csv")])
+    assert count_tables(text) == 1 + 3
+    overview = text.split(r"\end{table}")[0]
+    assert "method & 3 labels per class & 20 labels per class \\\\" in overview
+    assert "\nlp & 50.0 " in overview
+    assert re.search(r"\ngcn &  & \\textbf\{90\.0\}", overview)
+    with_seeds = comparison_tables([few, compared(seed=8)])
+    assert "method & 3 labels per class, seed 7 & 3 labels per class, seed 8 \\\\" in with_seeds
+
+
 def test_page(compared):
     notes = ["2 edges were listed twice"]
     text = comparison_page([compared()], command="mtgcn compare --edges edges_1.csv", notes=notes)

@@ -128,8 +128,8 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
-    """LaTeX: one table per comparison."""
-    texts = [writers.LATEX_PREAMBLE]
+    """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
+    texts = [writers.LATEX_PREAMBLE, *(_overview(some) for some in _by_graph(comparisons) if len(some) > 1)]
     for one in comparisons:
         caption = f"{score_title(one)} on {cell_title(one.cells[0])} ({graph_title(one)}). Per cent, 95 % intervals."
         if one.differences:
@@ -137,6 +137,30 @@ def comparison_tables(comparisons: Sequence[Comparison]) -> str:
             caption += " Bold: best mean, and p below 5 %."
         texts.append(writers.latex(comparison_table(one), caption))
     return "\n".join(texts)
+
+
+def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
+    found = defaultdict(list)
+    for comparison in comparisons:
+        found[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
+    return list(found.values())
+
+
+def _overview(comparisons: Sequence[Comparison]) -> str:
+    """The scores of several comparisons on one graph, side by side."""
+    found = [
+        {cell.method: Entry.mean(cell.by(one.score), bold=one.is_best(cell.method)) for cell in one.cells}
+        for one in comparisons
+    ]
+    methods = dict.fromkeys(method for column in found for method in column)
+    rows = [Row(method, [column.get(method, Entry()) for column in found]) for method in methods]
+    cells = [comparison.cells[0] for comparison in comparisons]
+    columns = [labels_title(cell.labels_per_class, cell.split) for cell in cells]
+    if len({cell.seed for cell in cells}) > 1:
+        columns = [f"{column}, seed {cell.seed}" for column, cell in zip(columns, cells, strict=True)]
+    on = f"{score_title(comparisons[0])} on {cells[0].dataset or 'the graph'}"
+    caption = f"{on}. Per cent, 95 % intervals. Bold: best mean of a column."
+    return writers.latex(Table(["method", *columns], rows), caption)
 
 
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
@@ -197,10 +221,7 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:
     """The score over labels per class, for each graph with several label rates."""
     charts = []
-    by_graph = defaultdict(list)
-    for comparison in comparisons:
-        by_graph[comparison.cells[0].dataset, *comparison.graph.values()].append(comparison)
-    for some in by_graph.values():
+    for some in _by_graph(comparisons):
         samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
         for comparison, cell in ((one, cell) for one in some for cell in one.cells):
             if cell.split == RANDOM and isinstance(cell.labels_per_class, int):
