@@ -9,6 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
+from mtgcn.report.charts import svg
 from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
 from mtgcn.studio.nodes import EXPORTS, Nodes
@@ -86,8 +87,8 @@ class ModelView(View):
         chart = confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))
         with tag("div", classes="columns"):
             with tag("figure", classes="stack"):
-                tag("h3", chart.title)
-                ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
+                tag("h3", str(chart.get_label()))
+                ui.html(str(svg(chart)), sanitize=False)  # its texts are escaped
             self._draw_classes(counts, predicted)
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
