@@ -48,18 +48,15 @@ docs: setup
 
 # The CPU benchmarks of docs/benchmarks.md; half an hour on two idle cores, and peers.py, whose infomax may
 # be trained for a quarter of an hour on the largest graph, as long again or longer. Each program keeps its numbers,
-# its command and the machine in docs/measurements/, and the page names the file beside its table.
+# its command and the machine in docs/measurements/, and the page names the file before its table.
 MEASURED := docs/measurements
 bench: setup
 	$(BIN)/python benchmarks/speed.py --json $(MEASURED)/speed.json
 	$(BIN)/python benchmarks/speed.py --single --json $(MEASURED)/single.json
 	$(BIN)/python benchmarks/speed.py --memory --json $(MEASURED)/memory.json
 	$(BIN)/python benchmarks/cells.py --json $(MEASURED)/cells.json
-	$(BIN)/python benchmarks/mt_plus.py --json $(MEASURED)/mt-plus.json
-	$(BIN)/python benchmarks/attribution.py --json $(MEASURED)/attribution.json
 	$(BIN)/python benchmarks/growth.py --json $(MEASURED)/growth.json
 	$(BIN)/python benchmarks/growth.py --method mt-plus --json $(MEASURED)/growth-mt-plus.json
-	$(BIN)/python benchmarks/label_propagation.py --json $(MEASURED)/label-propagation.json
 	$(BIN)/python benchmarks/first_fit.py --json $(MEASURED)/first-fit.json
 	$(BIN)/python benchmarks/peers.py --json $(MEASURED)/peers.json
 	$(BIN)/python benchmarks/page.py --json $(MEASURED)/page.json

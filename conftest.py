@@ -11,8 +11,7 @@ shape_checks.install()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Warnings are errors, but for those that a fit on a toy of a few nodes and labels rightly gives; what they say,
-    and when, is for tests that ask for them."""
+    """Warnings are errors, except `FitWarning`, which fits of small graphs give; its own tests enable it."""
     from mtgcn.uncertainty.warnings import FitWarning
 
     warnings.simplefilter("ignore", FitWarning)

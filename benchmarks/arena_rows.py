@@ -28,7 +28,7 @@ import measuring
 
 from mtgcn.environment import device_title
 from mtgcn.errors import InputError
-from mtgcn.experiments.arena import GRAPHS, LABELS, RUNS, arena_units, record_failure
+from mtgcn.experiments.arena import arena_units, record_failure
 from mtgcn.experiments.plan import execute
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.store import ROWS_FILE
@@ -45,10 +45,10 @@ def main() -> None:
     arguments = measuring.arguments(
         __doc__,
         out={"type": Path, "required": True, "metavar": "DIR", "help": "folder of rows.jsonl"},
-        graphs=",".join(GRAPHS),
-        methods=(None, "with commas between; default: all that need no validation labels"),
-        labels=(",".join(map(str, LABELS)), "per class"),
-        runs=RUNS,
+        graphs=("graphs", "datasets, or the groups graphs and tables, with commas between"),
+        methods=(None, "with commas between; default: those of the group that need no validation labels"),
+        labels=(None, "per class; default: those of the group"),
+        runs=(int, "default: those of the group"),
         seed=int,
         final=(False, "use a seed that is kept for final results"),
         validation_per_class=0,
@@ -62,7 +62,7 @@ def main() -> None:
     units = arena_units(
         arguments.graphs.split(","),
         arguments.methods and arguments.methods.split(","),
-        [int(count) for count in arguments.labels.split(",")],
+        arguments.labels and [int(count) for count in arguments.labels.split(",")],
         runs=arguments.runs,
         seed=checked_seed(arguments.seed, final=arguments.final),
         validation_per_class=arguments.validation_per_class,

@@ -1,8 +1,8 @@
 """Expected accuracy and calibration of mt-plus over tables and graphs, and the constants behind them.
 
-    python benchmarks/calibration.py --json docs/measurements/calibration.json        # development: 23 data sets
+    python benchmarks/calibration.py --json docs/measurements/calibration.json        # development: 33 data sets
     python benchmarks/calibration.py --fit docs/measurements/calibration.json         # constants of `AccuracyPrior`
-    python benchmarks/calibration.py --final --json docs/measurements/calibration-final.json      # the other ten tables
+    python benchmarks/calibration.py --final --json docs/measurements/calibration-final.json      # the final tables
     python benchmarks/calibration.py --coverage 0.9 --methods mt-plus --cells cora:20  # the coverage of prediction sets
 
 A run is fitted with `calibrated=never`; temperature and interval follow from its held-out labels as in a fit. `--fit`
@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 from scipy.special import betaincinv, betaln, expit, logit
-from tables import DEVELOPMENT, FINAL, table_graph
 
-from mtgcn.datasets import NAMES, load
+from mtgcn.datasets import load
+from mtgcn.datasets.catalogue import FINAL_TABLES, GRAPHS, TABLES
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import calibration_error
 from mtgcn.experiments.statistics import summarise
@@ -82,13 +82,16 @@ def main() -> None:
         shown = [{name: value for name, value in row.items() if name != "per run"} for row in rows]
     else:
         rows = []
-        tables = {table.name: table for table in (FINAL if final else DEVELOPMENT)}
-        wanted = arguments.datasets.split(",") if arguments.datasets else [*tables, *(() if final else NAMES)]
-        for name in wanted:
-            graph = table_graph(tables[name]) if name in tables else load(name)
+        wanted = FINAL_TABLES if final else (*TABLES, *GRAPHS, "digits")
+        for name in arguments.datasets.split(",") if arguments.datasets else wanted:
+            graph = load(name)
             for labels in map(int, arguments.labels.split(",")):
                 if graph.label_counts.min() >= labels + MIN_TEST:
-                    row = {"dataset": name, "kind": "table" if name in tables else "graph", "labels": labels}
+                    row = {
+                        "dataset": name,
+                        "kind": "table" if name in TABLES + FINAL_TABLES else "graph",
+                        "labels": labels,
+                    }
                     rows.append(row | measure(graph, labels, arguments, seed, device))
             print(f"{name} done", file=sys.stderr, flush=True)
         shown = summary(rows, *distributions(rows, AccuracyPrior()))

@@ -212,7 +212,7 @@ def run(folder: Path, ranks: int, epochs: int, mode: str) -> list[dict[str, Any]
 
 
 def worker(folder: Path, epochs: int, *, idle: bool) -> None:
-    """One rank of a job: what it measured goes to a file of its own."""
+    """One rank of a job: it writes its measurements to its own file."""
     import torch
 
     from mtgcn.distributed import fitting
@@ -250,15 +250,9 @@ def worker(folder: Path, epochs: int, *, idle: bool) -> None:
 
         fitting.read_local_graph = noted_read
         settings = {**SETTINGS, "warmup_epochs": epochs, "teaching_epochs": epochs}
-        options = fitting.FitOptions(
-            folder / "shards",
-            folder / "labels.csv",
-            folder / "result",
-            method="mt-gcn",
-            settings=[f"{key}={value}" for key, value in settings.items()],
-        )
+        options = fitting.FitOptions("mt-gcn", [f"{key}={value}" for key, value in settings.items()])
         with loop.checkpointing(EpochTimes()):
-            fitting.fit_shards(options, ranks)
+            fitting.fit_shards(folder / "shards", folder / "labels.csv", folder / "result", options, ranks)
         steps = np.diff(np.array(ends), axis=0)
         for phase, some in (("warmup", steps[:epochs]), ("teaching", steps[epochs:])):
             names = (f"seconds_{phase}", f"processor_seconds_{phase}", f"bytes_sent_{phase}")

@@ -1,24 +1,25 @@
-"""What stored rows say, as the documentation says it: rows of tables. `docs_tables.py` puts them where they belong."""
+"""Tables of the documentation, computed from stored rows; `docs_tables.py` puts them into the pages."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from calibration import distributions, left_out, summary
-from tables import rank_rows
 
+from mtgcn.experiments.arena import GROUPS, stored_arena
 from mtgcn.experiments.compare import stored_comparisons
 from mtgcn.experiments.protocol import ABLATION_TITLES, OVER_ALL, PAPER_TABLES, PUBLIC, RANDOM, REFERENCE, SUITES, Cell
-from mtgcn.experiments.statistics import SampleSummary, paired_difference, summarise
+from mtgcn.experiments.statistics import SampleSummary, compare_ranks, paired_difference, summarise
 from mtgcn.experiments.store import read_units
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
+from mtgcn.report.arena import rank_table, rankings_of
 from mtgcn.report.tables import SIGNED, Table, interval, markdown_lines, number, percent
 from mtgcn.training.calibration import AccuracyPrior
 
@@ -37,7 +38,7 @@ FEWEST_LABELS = (("cora", 2), ("citeseer", 3), ("pubmed", 2))
 
 @cache
 def evidence(source: str) -> Evidence:
-    """What a folder of rows says."""
+    """The tables of a folder of rows."""
     return stored_evidence(read_units(DOCS / source))
 
 
@@ -45,8 +46,7 @@ def line(source: str, dataset: str, labels: int, title: str, split: str = RANDOM
     """The runs of one method, or variant, in one cell."""
     [found] = [
         line
-        for table in getattr(evidence(source), kind)
-        for line in table.lines
+        for line in getattr(evidence(source), kind)
         if (line.dataset, line.labels_per_class, line.split, line.title) == (dataset, labels, split, title)
     ]
     return found
@@ -93,11 +93,25 @@ def title(cell: Cell) -> str:
     return f"{TITLES[cell.dataset]} {cell.labels_per_class}"
 
 
-def with_margin(found: Line) -> str:
-    """A mean, half its interval and, where the paper prints something, that."""
+def not_above_print(*sources: str) -> list[str]:
+    """Cells in which mt-plus, on the splits of all sources, is not above what the paper prints for MT-GCN."""
+    found = [accuracies(source, "mt-plus") for source in sources]
+    return [
+        title(cell)
+        for cell in paper_cells()
+        if 100 * np.mean([value for one in found for value in one[cell.dataset, cell.labels_per_class].values()])
+        <= printed(cell)
+    ]
+
+
+def half_interval(found: Line) -> str:
     low, high = found.accuracy.ci95
-    beside = "" if found.printed is None else f" ({number(found.printed)})"
-    return f"{percent(found.accuracy.mean)} ± {percent((high - low) / 2)}{beside}"
+    return percent((high - low) / 2)
+
+
+def with_printed(found: Line, mean: str) -> str:
+    """A mean and, where the paper prints something, that."""
+    return mean if found.printed is None else f"{mean} ({number(found.printed)})"
 
 
 # ---- tables
@@ -108,17 +122,20 @@ Rows = list[list[str]]  # of a table, the headings first
 
 def methods_table(source: str, dataset: str) -> Rows:
     cells = paper_cells(dataset)
+    found = {name: [line(source, dataset, cell.labels_per_class, name) for cell in cells] for name in METHODS}
     rows = [["labels per class", *(str(cell.labels_per_class) for cell in cells)]]
-    for method in METHODS:
-        found = [line(source, dataset, cell.labels_per_class, method) for cell in cells]
-        rows.append([f"`{method}`", *map(with_margin, found)])
-    return rows
+    for name, lines in found.items():
+        rows.append([f"`{name}`", *(with_printed(one, percent(one.accuracy.mean)) for one in lines)])
+    widest = [max(map(half_interval, column), key=float) for column in zip(*found.values(), strict=True)]
+    return [*rows, ["± at most", *widest]]
 
 
 def public_table(source: str) -> Rows:
     rows = [["", *TITLES.values()]]
     for method in ON_THE_PUBLIC_SPLIT:
-        rows.append([f"`{method}`", *(with_margin(line(source, name, 20, method, PUBLIC)) for name in TITLES)])
+        lines = [line(source, name, 20, method, PUBLIC) for name in TITLES]
+        means = [with_printed(one, f"{percent(one.accuracy.mean)} ± {half_interval(one)}") for one in lines]
+        rows.append([f"`{method}`", *means])
     return rows
 
 
@@ -144,8 +161,19 @@ def honest_table(source: str) -> Rows:
     return rows
 
 
+def final_runs_table(source: str) -> Rows:
+    """The final runs of mt-plus up to version 0.2.0, in their order."""
+    rows = [["rows", "final seed", "mean", "not above the printed value in"]]
+    for setting in ("first-setting", "second-setting", "third-setting", "fourth-setting", "rows"):
+        cells = accuracies(f"{source}/{setting}.jsonl.gz", "mt-plus")
+        [seed] = {seed for splits in cells.values() for seed, _ in splits}
+        mean = percent(np.mean([np.mean(list(splits.values())) for splits in cells.values()]))
+        rows.append([setting, str(seed), mean, ", ".join(not_above_print(f"{source}/{setting}.jsonl.gz")) or "–"])
+    return rows
+
+
 def beside_table(source: str, other: str) -> Rows:
-    """mt-plus beside the rows of an earlier version on the same splits, in a file of the same folder."""
+    """mt-plus and an earlier version of it on the same splits."""
     rows = [["cell", "printed", f"mt-plus {other}", "mt-plus", "difference, 95 %"]]
     gaps = []
     for cell in paper_cells():
@@ -166,9 +194,8 @@ def suite_margins(source: str, name: str) -> Iterator[tuple[Line, Line, SampleSu
     """Cell by cell, the reference of a suite, the best of all other lines and the difference."""
     suite = SUITES[name]
     lines: defaultdict[tuple[str, int, str], dict[str, Line]] = defaultdict(dict)
-    for table in stored_evidence(read_units(DOCS / source), suite=suite).ours:
-        for one in table.lines:
-            lines[one.dataset, one.labels_per_class, one.split][one.title] = one
+    for one in stored_evidence(read_units(DOCS / source), suite=suite).ours:
+        lines[one.dataset, one.labels_per_class, one.split][one.title] = one
     for found in lines.values():
         best = max((one for title, one in found.items() if title != suite.reference), key=lambda one: one.accuracy.mean)
         mine = found[suite.reference]
@@ -176,13 +203,14 @@ def suite_margins(source: str, name: str) -> Iterator[tuple[Line, Line, SampleSu
 
 
 def suite_table(source: str, name: str) -> Rows:
-    rows = [["", "best other row", SUITES[name].reference, "difference, 95 %"]]
-    for mine, best, gain in suite_margins(source, name):
+    """Accuracy of the reference and its margin over the best other line, a row for each dataset."""
+    rows: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for mine, _, gain in suite_margins(source, name):
         drawn = f"{mine.labels_per_class} over all" if mine.split == OVER_ALL else str(mine.labels_per_class)
-        best_other = f"`{best.title}` {percent(best.accuracy.mean)}"
         change = f"{percent(gain.mean, SIGNED)} ({interval(gain, SIGNED)})"
-        rows.append([f"{mine.dataset} {drawn}", best_other, percent(mine.accuracy.mean), change])
-    return rows
+        rows[mine.dataset][drawn] = f"{percent(mine.accuracy.mean)}, {change}"
+    headings = list(next(iter(rows.values())))
+    return [["labels per class", *headings], *([graph, *map(row.get, headings)] for graph, row in rows.items())]
 
 
 def ablation_table(source: str) -> Rows:
@@ -228,16 +256,6 @@ def checked_cells(source: str, network: str) -> list[dict[str, Any]]:
     """What `m3s_check.py` found with one network and start, as "network,start"."""
     found = json.loads((DOCS / source).read_text(encoding="utf-8"))
     return [one for one in found if f"{one['network']},{one['start']}" == network]
-
-
-def rejected_table(source: str, network: str) -> Rows:
-    rows = [["", "rejected", "candidates right", "rejected right", "of all unlabelled"]]
-    for cell in checked_cells(source, network):
-        total = {name: sum(stage[name] for stage in cell["stages"]) for name in cell["stages"][0]}
-        pairs = (("rejected", "candidates"), ("right", "candidates"), ("rejected_right", "rejected"))
-        shares = [_share(total[part], total[whole]) for part, whole in (*pairs, ("disagreeing", "unlabelled"))]
-        rows.append([f"{TITLES[cell['dataset']]} {cell['labels_per_class']}", *shares])
-    return rows
 
 
 RERUN = {  # of M3S, as github.com/Junseok0207/M3S_Pytorch prints it
@@ -290,8 +308,31 @@ def queue_table(source: str) -> Rows:
     return rows
 
 
-def _share(part: int, whole: int) -> str:
-    return percent(part / whole) if whole else "–"
+def rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Mean rank, accuracy and calibration error of each method by labels per class."""
+    cells = by_cell(rows)
+    names = list(next(iter(cells.values())))
+    lines: dict[str, dict[str, Any]] = {name: {"method": name} for name in names}
+    for labels in (None, *sorted({labels for _, labels in cells})):
+        some = {key: cell for key, cell in cells.items() if labels in (None, key[1])}
+        accuracy = np.array([[np.mean(cell[name]["accuracy"]) for name in names] for cell in some.values()])
+        ranks = compare_ranks(accuracy, names, [table for table, _ in some])
+        for name, mean in zip(names, accuracy.mean(0).tolist(), strict=True):
+            rank = ranks.average_ranks[ranks.methods.index(name)]
+            if labels is None:
+                lines[name]["mean rank"] = rank
+            else:
+                error = float(np.mean([cell[name]["calibration error"] for cell in some.values()]))
+                lines[name] |= {f"{labels}: rank": rank, f"{labels}: accuracy": mean, f"{labels}: calibration": error}
+    return list(lines.values())
+
+
+def by_cell(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, Mapping[str, Any]]]:
+    """The rows by table and labels, then by method."""
+    cells: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row["table"], row["labels"]), {})[row["method"]] = row
+    return cells
 
 
 def ranks_on_tables(source: str) -> Rows:
@@ -302,21 +343,30 @@ def ranks_on_tables(source: str) -> Rows:
     return [columns, *texts]
 
 
+def ranks_of_arena(source: str, group: str = "graphs") -> Rows:
+    """Mean ranks of a group in a folder of rows of the arena."""
+    arena = stored_arena(DOCS / source, read_units(DOCS / source))
+    assert arena is not None
+    table = rank_table(rankings_of(arena.groups[GROUPS[group]]))
+    return [[*table.columns], *table.texts]
+
+
 RECIPES: Mapping[str, Callable[..., Rows]] = {
     "methods": methods_table,
     "public": public_table,
     "reading": reading_table,
     "honest": honest_table,
+    "final-runs": final_runs_table,
     "beside": beside_table,
     "suite": suite_table,
     "ablation": ablation_table,
     "ingredients": ingredients_table,
     "comparison": comparison_table,
-    "m3s-rejected": rejected_table,
     "studio-queue": queue_table,
     "calibration": calibration_table,
     "suggestions": suggestions_table,
     "table-ranks": ranks_on_tables,
+    "arena-ranks": ranks_of_arena,
 }
 
 

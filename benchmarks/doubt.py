@@ -1,4 +1,4 @@
-"""Flipped labels among the most doubtful ones, beside cleanlab's confident learning on the same probabilities.
+"""Precision of doubtful labels on flipped ones, compared with cleanlab's confident learning.
 
     python benchmarks/doubt.py --json docs/measurements/doubt.json
     python benchmarks/doubt.py --datasets cora,wine --runs 2 --seed 77

@@ -7,8 +7,8 @@
 files: `mtgcn fit` on `nodes.csv`, `edges.csv` and `labels.csv`, from the start of the process to its end, with an empty
 cache; and where the time goes: imports (until the files are opened), reading, fitting, expected accuracy, writing (with
 the end of the process). python: the first fit in a process that has imported everything and holds the graph, with an
-empty cache, and the fit after one more label. Processor seconds stand beside those of the clock: they are what a loaded
-machine leaves comparable.
+empty cache, and the fit after one more label. Processor seconds, which stay
+comparable on a loaded machine, are measured as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many of the surest predictions the self-check of M3S rejects, stage by stage, and how many of these were wrong.
+"""How many candidates the check of M3S rejects in each stage, and how many of these are wrong.
 
 python benchmarks/m3s_check.py                                      # mtgcn's m3s at the lower label rates, seed 0
 python benchmarks/m3s_check.py --network two-layers --cells cora:2,cora:4,cora:8 --runs 10

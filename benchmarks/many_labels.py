@@ -1,9 +1,9 @@
-"""Many labels and many classes: seconds, memory and accuracy of a first fit, and of another version beside it.
+"""Many labels and many classes: seconds, memory and accuracy of a first fit, also with another version.
 
     python benchmarks/many_labels.py                                   # 100 000 labels; 100 and 1 000 classes
     python benchmarks/many_labels.py --cells 20000,5,1000 --before OTHER/src
 
-A cell is nodes, classes, labels. Every fit is a process of its own with an empty cache; `--before` names the sources of
+A cell is nodes, classes, labels. Every fit runs in a new process with an empty cache; `--before` names the sources of
 another version, which fits the same graphs.
 """
 

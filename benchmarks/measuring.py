@@ -27,7 +27,7 @@ from mtgcn.training import loop
 from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
-BESIDE_STAGES = "beside these"  # work outside of any stage
+OUTSIDE = "other work"  # outside of any stage
 
 
 OPTIONS: dict[str, dict[str, Any]] = {  # that several programs have
@@ -91,14 +91,14 @@ def timed(
 
 def parted(parts: dict[str, float], device: torch.device | str, work: Callable[..., Any], *args: Any) -> Any:
     """What `work` returns; the seconds of its stages (`mtgcn.training.progress.stage`) are added to `parts`."""
-    current, since = BESIDE_STAGES, perf_counter()
+    current, since = OUTSIDE, perf_counter()
 
     def note(title: str) -> None:
         nonlocal current, since
         finish_pending_work(device)
         now = perf_counter()
         parts[current] = parts.get(current, 0.0) + now - since
-        current, since = title or BESIDE_STAGES, now
+        current, since = title or OUTSIDE, now
 
     with progress_callbacks(lambda done, total: None, note):
         result = work(*args)

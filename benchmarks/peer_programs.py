@@ -1,6 +1,6 @@
-"""What a good user would write with other programs: each takes a graph and a split and answers with probabilities.
+"""Classifiers of other libraries: each takes a graph and a split and returns probabilities.
 
-What a program learns without labels is kept for the splits that follow, as ours keeps its embeddings.
+What is learned without labels is reused for later splits, as mt-plus reuses its embeddings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from one_run import dense_features
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.semi_supervised import LabelSpreading
@@ -184,6 +183,14 @@ def regression(rows: np.ndarray, graph: Graph, split: Split) -> np.ndarray:
     if folds > 1:
         model = GridSearchCV(model, {"C": np.logspace(-1, 5, 13)}, scoring="neg_log_loss", cv=folds)
     return model.fit(rows[split.train], labels).predict_proba(rows)  # splits have labels of every class, in order
+
+
+def dense_features(graph: Graph) -> Tensor:
+    """Features as a dense matrix whose rows sum to 1; a row of zeros stays."""
+    features = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
+    features = torch.from_numpy(np.array(features, dtype=np.float32))
+    sums = features.sum(1, keepdim=True)
+    return features / torch.where(sums == 0, 1, sums)
 
 
 def edges_of(graph: Graph) -> Tensor:

@@ -1,16 +1,16 @@
-"""Ours beside what a good user would write with other programs: time and accuracy, on the same splits, in one process.
+"""Methods of mtgcn and of other libraries: time and accuracy on the same splits, in one process.
 
     python benchmarks/peers.py                                     # cora, pubmed, amazon-photo, 200,000 random nodes
     python benchmarks/peers.py --dataset cora --runs 2 --json peers.json
     python benchmarks/peers.py --dataset synthetic --nodes 20000 --edges 100000
 
 Peers: PyTorch Geometric's `DeepGraphInfomax` with logistic regression (the setting of its example), `LabelPropagation`
-and `CorrectAndSmooth`; scikit-learn's `LabelSpreading`; the classifiers of scikit-network. They are not among what
-mtgcn needs (`pip install torch_geometric scikit-network`); one that is missing is named, and left out.
+and `CorrectAndSmooth`; scikit-learn's `LabelSpreading`; the classifiers of scikit-network. They are not dependencies
+of mtgcn (`pip install torch_geometric scikit-network`); missing ones are reported and left out.
 
 "first" are the seconds of the first fit, with everything that has to be made of the graph; "further" those of each
-further split, for which a program may keep what it learned without labels. Ours begins with an empty cache. Everybody
-fits a tiny graph before any clock starts. Training of infomax is ended after `--most-seconds`, and its row says so.
+further split, for which a program may keep what it learned without labels. The cache is empty at first. Every
+program fits a tiny graph before the clock starts. Training of infomax stops after `--most-seconds`, as its row notes.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def main() -> None:
     _, facts = measuring.start(arguments, "torch_geometric", "scikit-learn", "scikit-network")
     # Before the cache is another one, since fetched data lie there as well.
     graphs = {name: _graph(name, arguments) for name in arguments.dataset.split(",")}
-    everybody = _everybody(arguments)
+    chosen = _all_programs(arguments)
     rows = []
     with tempfile.TemporaryDirectory() as empty:
         os.environ["MTGCN_CACHE"] = empty
-        known = _that_run(everybody)
+        known = _available(chosen)
         for name, graph in graphs.items():
             splits = draw_splits(graph, arguments.labels_per_class, arguments.runs, arguments.seed)
             found = compared([row(name, program, make(), graph, splits) for program, make in known.items()])
@@ -90,19 +90,19 @@ class Ours(Program):
         return fit_in_chunks(create(self.method), observe(graph, [split], seed=0)).probabilities[0]
 
 
-def _everybody(arguments: argparse.Namespace) -> dict[str, Callable[[], Program]]:
+def _all_programs(arguments: argparse.Namespace) -> dict[str, Callable[[], Program]]:
     ours: dict[str, Callable[[], Program]] = {f"mtgcn {name}": lambda name=name: Ours(name) for name in OURS}
-    everybody = ours | programs(arguments.infomax_epochs, arguments.most_seconds)
+    chosen = ours | programs(arguments.infomax_epochs, arguments.most_seconds)
     words = arguments.programs.split(",") if arguments.programs else [""]
-    return {name: make for name, make in everybody.items() if any(word.lower() in name.lower() for word in words)}
+    return {name: make for name, make in chosen.items() if any(word.lower() in name.lower() for word in words)}
 
 
-def _that_run(everybody: dict[str, Callable[[], Program]]) -> dict[str, Callable[[], Program]]:
+def _available(chosen: dict[str, Callable[[], Program]]) -> dict[str, Callable[[], Program]]:
     """The programs whose packages are there, each tried on a tiny graph; the others are named."""
     graph = synthetic.random_graph(**TINY)
     [split] = draw_splits(graph, 5, 1, seed=0)
     known = {}
-    for name, make in everybody.items():
+    for name, make in chosen.items():
         try:
             make().fit(graph, split)
         except Missing as missing:
@@ -114,7 +114,7 @@ def _that_run(everybody: dict[str, Callable[[], Program]]) -> dict[str, Callable
 
 
 def row(dataset: str, name: str, program: Program, graph: Graph, splits: Sequence[Split]) -> dict[str, Any]:
-    """What a program takes for these splits, one after the other, and how much of what is hidden it finds out."""
+    """Seconds and accuracy of a program on these splits, one after the other."""
     answers, seconds = zip(*(measuring.timed(program.fit, graph, split) for split in splits), strict=True)
     accuracies = [100 * one.accuracy for one in score(Prediction(np.stack(answers)), graph, splits)]
     return {

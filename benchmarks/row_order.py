@@ -1,9 +1,9 @@
-"""What listing the same nodes in another order changes: the share of predictions, method by method.
+"""The share of predictions that change with the order of the nodes, for each method.
 
 python benchmarks/row_order.py                                         # every method, Cora, 2 labels per class
 python benchmarks/row_order.py --methods deepwalk,mt-plus --runs 5 --json FILE
 
-Two other seeds are compared as well, to see beside it what chance alone changes.
+A second seed is compared as well, to show the effect of chance.
 """
 
 from __future__ import annotations

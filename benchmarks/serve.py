@@ -4,7 +4,7 @@ python benchmarks/serve.py --nodes 2000,100000 --rows 10000 --seconds 60 --clien
 
 For each size: `model.scorer()` and `model.predict_proba` one row at a time, the largest difference between them, and
 the growth of memory over all calls of the scorer, in this thread and then in eight. On the last model, `mtgcn serve`
-runs in a process of its own: clients post rows to it for a while; it is killed, started again, and must give the same
+runs in a separate process: clients post rows to it for a while; it is killed, started again, and must give the same
 answers. On a busy machine compare processor times: the requests per second are the cores that the server got, divided
 by its processor time for each request.
 """

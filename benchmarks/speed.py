@@ -1,9 +1,9 @@
-"""How long a cell of the paper's tables takes: our engine beside the two peers, on the same splits.
+"""How long a cell of the paper's tables takes: mtgcn and two other implementations on the same splits.
 
     python benchmarks/speed.py                                    # cora, citeseer, pubmed at the lowest rate
     python benchmarks/speed.py --dataset cora --peer-runs 4 --json speed.json
     python benchmarks/speed.py --single                           # one fit, and the import
-    python benchmarks/speed.py --memory                           # peak memory of a cell, in a process of its own
+    python benchmarks/speed.py --memory                           # peak memory of a cell, in a new process
 
 A cell is many runs. Ours fits them together and is timed in full. A peer fits one after the other, so a few of
 its runs are timed, half of them before ours and half after (what else the machine does then hits both), and the
@@ -16,15 +16,14 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import measuring
 import numpy as np
-import peer_plain
-import peer_pyg
+import peer_networks
 import torch
 
 from mtgcn.datasets import load
@@ -37,7 +36,6 @@ from mtgcn.training.pseudo_labels import default_per_class
 
 LOWEST_RATE = {"cora": 2, "citeseer": 3, "pubmed": 2}  # labels per class
 RUNS = {"cora": 30, "citeseer": 30, "pubmed": 10}  # of a cell in the paper
-PEERS: dict[str, Callable[..., np.ndarray]] = {"PyG": peer_pyg.fit, "plain PyTorch": peer_plain.fit}
 A_FEW_EPOCHS = {"warmup_epochs": 3, "teaching_epochs": 3}
 IMPORTS = ("import torch", "import mtgcn", "import mtgcn.methods, mtgcn.datasets")
 IMPORT_REPETITIONS = 5
@@ -51,7 +49,7 @@ def main() -> None:
         labels_per_class=(int, "default: the paper's lowest rate of each dataset"),
         runs=(int, "of ours; default: the paper's 30, 30 and 10"),
         peer_runs=(2, "timed runs of each peer; 0: ours alone"),
-        peers=(",".join(PEERS), "comma-separated"),
+        peers=(",".join(peer_networks.PEERS), "comma-separated"),
         single=(False, "one fit on Cora, and the time of imports, instead"),
         memory=(False, "peak memory of ours, instead"),
         seed=0,
@@ -81,7 +79,7 @@ class Cell:
         self.labels_per_class = arguments.labels_per_class or LOWEST_RATE[dataset]
         self.runs = arguments.runs or RUNS[dataset]
         self.peer_runs = min(arguments.peer_runs, self.runs)
-        self.peers = {name: PEERS[name] for name in arguments.peers.split(",")}
+        self.peers = arguments.peers.split(",")
 
     def graph(self) -> Graph:
         return load(self.dataset)
@@ -95,7 +93,8 @@ class Cell:
 
     def fit_peer(self, peer: str, run: int, **epochs: int) -> np.ndarray:
         graph = self.graph()
-        return self.peers[peer](
+        return peer_networks.fit(
+            peer,
             graph,
             self.splits()[run],
             run_seed(self.seed, run),
@@ -156,7 +155,7 @@ def compare(cell: Cell) -> list[dict[str, Any]]:
 
 
 def memory_of_cell(cell: Cell) -> list[dict[str, Any]]:
-    """Peak memory of fitting the cell with our engine, in a process of its own."""
+    """Peak memory of fitting the cell in a new process."""
     before, peak, on_device = measuring.in_fresh_process(_memory_while_fitting, cell)
     row = {
         "dataset": cell.dataset,

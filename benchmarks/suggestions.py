@@ -15,9 +15,8 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import measuring
 import numpy as np
@@ -28,10 +27,13 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks, method_from_text
-from mtgcn.report.charts import padded, round_numbers, spaced_out
+from mtgcn.report.charts import chart_style, curve_chart, new_figure
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
 from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features, uncertainty_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLES = {
     "suggest": "mtgcn suggest",
@@ -39,6 +41,7 @@ TITLES = {
     "doubt": "most in doubt",
     "central": "in doubt and central",
 }
+DASHES = {"suggest": "-", "random": "--", "doubt": ":", "central": "-."}
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ def main() -> None:
     measuring.show_table(rows)
     measuring.write_json(arguments.json, {"machine": facts, "curves": curves})
     if arguments.svg:
-        arguments.svg.write_text(picture(curves, arguments.method), encoding="utf-8")
+        with chart_style():
+            picture(curves, arguments.method).savefig(arguments.svg, metadata={"Date": None})
 
 
 def simulate(
@@ -187,74 +191,20 @@ def compared(dataset: str, accuracy: dict[str, list[list[float]]]) -> list[dict[
     return rows
 
 
-STYLE = """
-text { fill: #1d1f23 } .grid { stroke: #d9d9d2 } .paper { fill: #fdfdfb }
-.line { fill: none; stroke-width: 2.2 } .band { opacity: .18; stroke: none }
-.suggest { --c: #0067a8 } .random { --c: #6a6a6a } .doubt { --c: #c24e00 } .central { --c: #00805c }
-.line { stroke: var(--c) } .band, .dot { fill: var(--c) }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e8e8e4 } .grid { stroke: #3a3e46 } .paper { fill: #16181c }
-  .suggest { --c: #5ab4f0 } .random { --c: #b4b4b4 } .doubt { --c: #ff8f52 } .central { --c: #35c99c }
-}
-"""
-DASHES = {"suggest": "", "random": "7 4", "doubt": "2 4", "central": "9 3 2 3"}
-
-
-def picture(curves: dict[str, Any], method: str) -> str:
+@chart_style()
+def picture(curves: dict[str, Any], method: str) -> Figure:
     """A panel for each dataset: mean accuracy with 95 % intervals against the number of labels."""
-    panel, gap, top, bottom, left, height = 250, 86, 54, 48, 44, 330  # the gap holds names and ticks
-    width = left + len(curves) * (panel + gap)
-    parts = [f'<rect class="paper" width="{width}" height="{height}" rx="8"/>']
-    for place, (dataset, curve) in enumerate(curves.items()):
-        start = left + place * (panel + gap)
-        parts += _panel(dataset, curve, start, panel, top, height - bottom)
-    parts.append(_text(width / 2, height - 8, f"labels (nodes picked in rounds; {method})", "middle"))
-    title = "Accuracy against labels: nodes suggested, and nodes picked otherwise"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'font-family="Helvetica, Arial, sans-serif" font-size="13"><title>{title}</title>'
-        f"<style>{STYLE}</style>{''.join(parts)}</svg>\n"
-    )
-
-
-def _panel(dataset: str, curve: dict[str, Any], start: float, panel: float, top: float, base: float) -> list[str]:
-    labels = curve["labels"]
-    samples = {
-        rule: [summarise(column) for column in zip(*runs, strict=True)] for rule, runs in curve["accuracy"].items()
-    }
-    low, high = padded([100 * end for one in samples.values() for sample in one for end in sample.ci95])
-
-    def at(count: float, accuracy: float) -> str:
-        x = start + (count - labels[0]) / (labels[-1] - labels[0]) * panel
-        return f"{x:.1f},{base - (accuracy - low) / (high - low) * (base - top):.1f}"
-
-    parts = [_text(start + panel / 2, 24, f"{dataset}, accuracy in per cent", "middle")]
-    for tick in round_numbers(low, high, count=5):
-        y = float(at(labels[0], tick).split(",")[1])
-        parts.append(f'<path class="grid" d="M{start},{y:.1f}h{panel}"/>' + _text(start - 6, y + 4, f"{tick:g}", "end"))
-    parts += [_text(float(at(count, low).split(",")[0]), base + 18, str(count), "middle") for count in labels]
-    ends = spaced_out(
-        [float(at(labels[-1], 100 * one[-1].mean).split(",")[1]) for one in samples.values()],
-        gap=15,
-        low=top,
-        high=base,
-    )
-    for (rule, one), end in zip(samples.items(), ends, strict=True):
-        lower = [at(count, 100 * sample.ci95[0]) for count, sample in zip(labels, one, strict=True)]
-        upper = [at(count, 100 * sample.ci95[1]) for count, sample in zip(labels, one, strict=True)]
-        means = [at(count, 100 * sample.mean) for count, sample in zip(labels, one, strict=True)]
-        dash = f' stroke-dasharray="{DASHES[rule]}"' if DASHES[rule] else ""
-        dots = "".join('<circle class="dot" cx="{}" cy="{}" r="3"/>'.format(*place.split(",")) for place in means)
-        parts.append(
-            f'<g class="{rule}"><path class="band" d="M{"L".join([*lower, *upper[::-1]])}Z"/>'
-            f'<path class="line" d="M{"L".join(means)}"{dash}/>{dots}</g>'
-            + _text(start + panel + 6, end + 4, rule, "start")
-        )
-    return parts
-
-
-def _text(x: float, y: float, content: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
+    figure = new_figure(350 * len(curves), 330)
+    for axes, (dataset, curve) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
+        samples = {
+            rule: [summarise(column) for column in zip(*runs, strict=True)] for rule, runs in curve["accuracy"].items()
+        }
+        bands = {rule: 100 * np.array([(one.mean, *one.ci95) for one in some]).T for rule, some in samples.items()}
+        curve_chart(curve["labels"], bands, "", axes=axes)
+        axes.set(title=f"{dataset}, accuracy in per cent", xlabel="", xlim=(min(curve["labels"]), max(curve["labels"])))
+        axes.set_xticks(curve["labels"])
+    figure.supxlabel(f"labels (nodes picked in rounds; {method})", fontsize=13)
+    return figure
 
 
 if __name__ == "__main__":

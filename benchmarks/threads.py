@@ -1,8 +1,8 @@
-"""Seconds of a fit of 1 912 nodes on two cores, beside busy processes on the same cores.
+"""Seconds of a fit of 1 912 nodes on two cores, while other processes are busy.
 
     taskset -c 0,1 python benchmarks/threads.py --loads 0,4,8
 
-Each fit (`mt-plus`, 60 labels, empty cache) is a process of its own; the median of `--repeats` counts.
+Each fit (`mt-plus`, 60 labels, empty cache) runs in a new process; the median of `--repeats` is shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def one_fit() -> float:
 
 
 def timed(environment: dict[str, str], limit: float) -> float:
-    """The seconds of a fit in a process of its own, or the limit."""
+    """The seconds of a fit in a new process, or the limit."""
     command = [sys.executable, __file__, "--one"]
     with tempfile.TemporaryDirectory() as cache:
         try:

@@ -50,6 +50,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def private_cache(tmp_path, monkeypatch):
+    """The folder of a cache of the test's own, instead of the user's."""
+    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="module")
 def empty_cache(tmp_path_factory):
     """A cache of the module's own, instead of the user's."""
@@ -171,6 +178,25 @@ def dense_logits():
         return propagation @ hidden @ weight1 + bias1
 
     return logits
+
+
+@pytest.fixture(scope="session")
+def assert_trained_by_adam():
+    """Compares one run of a fit with training by torch's Adam. `losses(epoch)` are the values of the history by name;
+    the sum of those with a gradient is minimised."""
+
+    def compare(found, run, parameters, rate, epochs, losses, logits):
+        optimizer = torch.optim.Adam(parameters, lr=rate)
+        for epoch in range(epochs):
+            values = losses(epoch)
+            for name, value in values.items():
+                np.testing.assert_allclose(found.history[name][epoch, run, 0], value.item(), rtol=1e-3)
+            optimizer.zero_grad()
+            sum(value for value in values.values() if value.requires_grad).backward()
+            optimizer.step()
+        np.testing.assert_allclose(found.probabilities[run], logits().softmax(1).detach(), atol=1e-4)
+
+    return compare
 
 
 @pytest.fixture(scope="session")

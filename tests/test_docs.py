@@ -113,14 +113,8 @@ def after_running(page):
     return names
 
 
-@pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
-    """What a method keeps between fits is not added to the user's own cache."""
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.usefixtures("private_cache")
 def test_readme_runs():
     names = after_running(ROOT / "README.md")
     truth = [names["club"].nodes[member]["club"] for member in names["club"]]
@@ -136,7 +130,7 @@ def test_readme_commands_are_make_targets():
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch Geometric calls it
-@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.usefixtures("private_cache")
 def test_python_page_runs():
     names = after_running(ROOT / "docs" / "python.md")
     assert min(names["scores"]) > 0.9
@@ -144,7 +138,7 @@ def test_python_page_runs():
     del METHODS["shares"]
 
 
-@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.usefixtures("private_cache")
 def test_own_data_page_runs(capsys):
     block = next(block for block in blocks(ROOT / "docs" / "own-data.md", "python") if "DataFrame" in block)
     names = {}
@@ -162,7 +156,7 @@ def test_comparing_page_runs():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.usefixtures("private_cache")
 def test_quickstart_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "quickstart.md"

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from mtgcn import environment
-from mtgcn.environment import SMALL_STACK, fixed_threads, free_cores, threads_for
+from mtgcn.environment import SMALL_STACK, check_versions, fixed_threads, free_cores, threads_for
+from mtgcn.errors import InputError
 
 
 @pytest.fixture
@@ -15,6 +16,15 @@ def two_threads(monkeypatch):
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+def test_check_versions():
+    here = {"mtgcn": "1.2.3", "torch": "2.13.0"}
+    check_versions(here | {"python": "3.11.2"}, here, "node n")
+    with pytest.raises(
+        InputError, match=r"node n has torch 2\.12\.1 and this process 2\.13\.0, so its .*; install the"
+    ):
+        check_versions({"mtgcn": "1.2.3", "torch": "2.12.1"}, here, "node n")
 
 
 @pytest.mark.parametrize("free", [1, 2])

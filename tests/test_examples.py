@@ -1,10 +1,7 @@
 """The examples run, and benchmarks against other libraries."""
 
-import json
-import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,10 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(autouse=True)
-def empty_cache(tmp_path, monkeypatch):
-    """What a method keeps between fits is not added to the user's own cache."""
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 @pytest.fixture
@@ -42,7 +36,7 @@ def test_own_csv(example):
 
 @pytest.mark.long
 def test_customers(example, tmp_path):
-    """Two commands and no preparation: semicolons, decimal commas, Latin-1, gaps, dates, notes, edges to nobody."""
+    """Two commands, no preparation: semicolons, decimal commas, Latin-1, gaps, dates, notes, edges to unknown ids."""
     lines = example("customers.py", tmp_path / "files")
     assert sum(line.startswith("$ mtgcn ") for line in lines) == 2
     right, customers = map(int, re.match(r"(\d+) of (\d+) customers are in their segment", lines[-1]).groups())
@@ -95,46 +89,4 @@ def test_pyg_custom_backbone(example, monkeypatch, has_pyg):
     assert min(float(re.search(r"([\d.]+)% of the unlabelled", line)[1]) for line in lines) > 90
 
 
-def benchmark(name, *arguments):
-    """What a benchmark prints."""
-    command = [sys.executable, str(ROOT / "benchmarks" / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 SMALL = ("--dataset", "synthetic", "--nodes", "400", "--edges", "2000", "--runs", "2", "--infomax-epochs", "2")
-
-
-@pytest.mark.long
-def test_peers_are_fitted_to_the_same_splits(tmp_path):
-    table = tmp_path / "peers.json"
-    wanted = ("--programs", "mtgcn lp,LabelPropagation,LabelSpreading,Infomax", "--json", str(table))
-    benchmark("peers.py", *SMALL, *wanted)
-    rows = {row["program"]: row for row in json.loads(table.read_text(encoding="utf-8"))["rows"]}
-    assert rows["PyG DeepGraphInfomax + LogisticRegression"]["note"] == "2 of 2 epochs"
-    assert all(len(row["accuracies"]) == 2 and row["first, s"] > 0 for row in rows.values())
-    # Edges mostly join equals, so whoever spreads labels along them finds out far more than chance, one in ten.
-    assert min(row["accuracy %"] for name, row in rows.items() if "Infomax" not in name) > 25
-
-
-@pytest.mark.long
-def test_missing_peer_is_left_out(tmp_path, monkeypatch):
-    (tmp_path / "torch_geometric.py").write_text("raise ImportError('no such thing')", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    told = benchmark("peers.py", *SMALL, "--programs", "mtgcn lp,PyG LabelPropagation")
-    assert "left out: PyG LabelPropagation; torch_geometric is not installed (no such thing)" in told
-    assert re.search(r"\| mtgcn lp +\|", told)
-    assert "| PyG" not in told
-
-
-@pytest.mark.long
-def test_stages_of_a_first_fit(tmp_path):
-    table = tmp_path / "first.json"
-    benchmark("first_fit.py", "--dataset", "digits", "--labels-per-class", "2", "--json", str(table))
-    found = json.loads(table.read_text(encoding="utf-8"))
-    [row] = found["files"]
-    by_clock = [float(row[f"{stage}, s"].split()[0]) for stage in ("imports", "reading", "fitting", "writing")]
-    assert min(by_clock) > 0
-    assert sum(by_clock) <= row["seconds"] + 1
-    assert found["python"][0]["refit, s"] > 0

@@ -6,7 +6,6 @@ from weakref import ref
 import numpy as np
 import pytest
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import normalized_adjacency, scaled_laplacian
@@ -48,14 +47,6 @@ def test_labels_do_not_matter(maker):
     assert make(relabelled) is make(relabelled.with_labels([0, -1, -1])) is first
     assert graph.with_labels([-1, -1, -1]) is graph.without_labels
     assert calls == [([-1, -1, -1], 3, "red")]  # no label is in reach
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"), [([2, -1, -1], "label 2 but only 2 class names"), ([0, 1], "for 3 nodes; give one per node")]
-)
-def test_with_invalid_labels(labels, message):
-    with pytest.raises(InputError, match=message):
-        path().with_labels(labels)
 
 
 def test_arguments_and_graphs_are_keys(maker):

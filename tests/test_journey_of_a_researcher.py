@@ -1,5 +1,5 @@
-"""A researcher with a graph, a method and splits of her own: from files to the table in her paper, command by command,
-each a process of its own as she would start it."""
+"""A researcher with her own graph and method: from files to the table in her paper, command by command,
+each in a new process."""
 
 import csv
 import json
@@ -75,7 +75,7 @@ def write(path, heading, rows):
 
 @pytest.fixture(scope="module")
 def surroundings(tmp_path_factory):
-    """The package that is tested, wherever it is started; a cache of its own; one thread, so that sums are the same."""
+    """The package that is tested, wherever it is started; a new cache; one thread, so that sums are the same."""
     package = Path(mtgcn.__file__).parents[1]
     cache = tmp_path_factory.mktemp("cache")
     return os.environ | {"PYTHONPATH": str(package), "MTGCN_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
@@ -150,8 +150,8 @@ def test_from_own_files_to_the_table_of_a_paper(desk, mtgcn_command):
     assert (desk / "rows" / "report-comparison.html").exists()
 
 
-def test_python_says_what_the_command_said(desk, mtgcn_command, surroundings):
-    told = json.loads(mtgcn_command("compare", *FILES, *COMPARED, "--labels-per-class", 2, "--json").stdout)
+def test_python_and_the_command_agree(desk, mtgcn_command, surroundings):
+    printed = json.loads(mtgcn_command("compare", *FILES, *COMPARED, "--labels-per-class", 2, "--json").stdout)
     program = """
 import json, mtgcn
 graph = mtgcn.read_graph("edges.csv", nodes="nodes.csv", labels="labels.csv")
@@ -161,20 +161,8 @@ print(json.dumps({cell.method: cell.accuracy.per_run for cell in results.compari
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=desk, env=surroundings, capture_output=True, text=True, check=True
     )
-    accuracies = {cell["method"]: cell["accuracy"]["per_run"] for cell in told["cells"]}
+    accuracies = {cell["method"]: cell["accuracy"]["per_run"] for cell in printed["cells"]}
     assert json.loads(done.stdout) == accuracies
-
-
-def test_splits_of_her_own(desk, mtgcn_command):
-    ids = [row.split(";")[0] for row in (desk / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]]
-    splits = [{"train": ids[start : start + 9], "test": ids[60:]} for start in (0, 9, 18)]
-    (desk / "splits.json").write_text(json.dumps(splits))
-    told = json.loads(mtgcn_command("run", *FILES, "--split", "splits.json", "--method", "lp", "--json").stdout)
-    assert (told["runs"], told["split"], told["warnings"]) == (3, "splits.json", [])
-    (desk / "misspelt.json").write_text(json.dumps({"train": ids[:9], "val": ids[9:20]}))
-    refused = mtgcn_command("run", *FILES, "--split", "misspelt.json", status=2)
-    assert "'val'; did you mean 'validation'?" in refused.stderr
-    assert refused.stderr.count("\n") == 1
 
 
 def test_the_data_of_pytorch_geometric(desk, mtgcn_command):

@@ -47,7 +47,7 @@ def test_one_class():
 
 
 @pytest.mark.parametrize(
-    ("texts", "beside", "codes", "names"),
+    ("texts", "existing", "codes", "names"),
     [
         (["1.0", "-1"], (), [1, 0], ("-1", "1.0")),
         (["1.0", "-1"], ("1", "2"), [1, 0], ("-1", "1.0")),
@@ -55,8 +55,8 @@ def test_one_class():
         (["7"], ("007", "7"), [0], ("7",)),
     ],
 )
-def test_classes_beside_others(texts, beside, codes, names):
-    found = classes_of(texts, beside)
+def test_classes_with_existing_ones(texts, existing, codes, names):
+    found = classes_of(texts, existing)
     assert (found[0].tolist(), found[1]) == (codes, names)
 
 

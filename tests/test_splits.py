@@ -6,7 +6,7 @@ import pytest
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.splits import LARGEST_SEED, Split, check_seed, draw_over_all, draw_splits, per_class_counts, read_splits
+from mtgcn.splits import LARGEST_SEED, Split, draw_over_all, draw_splits, read_splits
 
 
 @pytest.fixture
@@ -112,13 +112,11 @@ def test_empty_class():
     ("numbers", "message"),
     [
         ({"labels_per_class": 0}, "labels-per-class is 0; give at least 1"),
-        ({"labels_per_class": -2}, "labels-per-class is -2; give at least 1"),
         ({"runs": 0}, "runs is 0; give at least 1"),
         ({"runs": 10_001}, "runs is 10001; give at most 10000"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": LARGEST_SEED + 1}, r"seed is 34028236692093846346…; give at most 2\*\*128"),
         ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
-        ({"validation": -1}, "validation"),
         ({"validation_per_class": 2}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
         ({"validation_per_class": -1}, "validation-per-class is -1; give at least 0"),
     ],
@@ -151,11 +149,6 @@ def test_too_few_nodes_for_validation():
         draw_splits(graph, 1, runs=1, seed=0, validation_per_class=2)
 
 
-def test_per_class_counts(graph):
-    assert per_class_counts(graph, 2).tolist() == [2, 2, 2]
-    assert per_class_counts(graph, [4, 1, 2]).tolist() == [4, 1, 2]
-
-
 def test_parts_are_disjoint():
     for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
         with pytest.raises(InputError, match="occurs twice in a split"):
@@ -186,17 +179,15 @@ def test_split_file_with_one_split(tmp_path):
     [
         ('{"train": ["zebra"]}', "'train' of split file .* names node 'zebra', which the graph lacks"),
         ('{"train": ["a"], "test": ["g"]}', "node .*g.* in 'test' of .* has no known class"),
-        ('{"train": ["g"]}', "no known class"),
         ('{"train": "a"}', "'train' of split file .* is not a list"),
         ('{"test": ["a"]}', "no list 'train'"),
-        ('["a"]', "no list 'train'"),
         ("[]", "holds no split"),
         ('{"train": ["a"], "val": ["b"]}', "unknown part of split file .* 'val'; did you mean 'validation'"),
         ('[{"train": ["a"]}, {"train": ["b"], "name": 3}]', "unknown part of split file .* 'name'; choose from train"),
         ('{"train": ["a"', "is not JSON"),
         ('{"train": []}', "without a training node"),
         ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
-        ("[" * 100_000, "nested deeper than 100 levels"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"train": ["a"], "test": ["a"]}', "occurs twice"),
     ],
 )
@@ -210,7 +201,3 @@ def test_invalid_split_files(graph, tmp_path, content, message):
 def test_missing_split_file(graph, tmp_path):
     with pytest.raises(InputError, match=r"cannot read split file .*none\.json: No such file"):
         read_splits(tmp_path / "none.json", graph)
-
-
-def test_largest_seed():
-    assert check_seed(LARGEST_SEED) == LARGEST_SEED

@@ -7,7 +7,7 @@ which holds some of the nodes and their rows of every table. Methods call the sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # a graph has a communicator, and loads no torch
     import torch
     from torch import Tensor
 
+Rows = TypeVar("Rows", "Tensor", np.ndarray)
 _HIGHEST_BIT = -(2**63)  # with it flipped, signed words sort like unsigned ones
 
 
@@ -36,15 +37,9 @@ class Communicator:
         """Sum of `values` over all processes."""
         return values
 
-    def mean_of_rows(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "width"]:
+    def mean_of_rows(self, rows: Rows) -> Rows:
         """Mean over the rows of all nodes."""
         return rows.mean(0)
-
-    def mean_and_std(
-        self, values: Float[np.ndarray, "nodes width"]
-    ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "width"]]:
-        """Mean and standard deviation of each column over all nodes."""
-        return values.mean(axis=0), values.std(axis=0)
 
     def gram(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "width width"]:
         """rowsᵀ · rows over all nodes."""
@@ -107,10 +102,8 @@ class Communicator:
         self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
     ) -> Float[Tensor, "nodes width"]:
         """The node with the i-th smallest word of `receiver` gets the row of the one with the i-th of `giver`."""
-        import torch
-
-        source, target = ((words ^ _HIGHEST_BIT).argsort() for words in (receiver, giver))
-        return rows.index_select(0, torch.empty_like(source).scatter_(0, source, target))
+        givers = (giver ^ _HIGHEST_BIT).argsort()
+        return rows.index_select(0, givers[self.positions(receiver)])
 
     def gather_labelled(
         self, index: Int[Tensor, "runs labelled"], classes: Int[Tensor, "runs labelled"], tables: Mapping[str, Tensor]

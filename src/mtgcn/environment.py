@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -127,3 +127,13 @@ def versions() -> dict[str, str]:
         "numpy": numpy.__version__,
         "scipy": scipy.__version__,
     }
+
+
+def check_versions(there: Mapping[str, str], here: Mapping[str, str], place: str) -> None:
+    """Raise if another process has other versions than this one, which would give other results."""
+    for name, version in here.items():
+        if there[name] != version:
+            raise InputError(
+                f"{place} has {name} {there[name]} and this process {version}, so its results would differ; "
+                "install the same version in both places"
+            )

@@ -61,11 +61,6 @@ def readable(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{max(1, round(size / 2**20))} MiB"
 
 
-def resident_bytes() -> int:
-    """The resident memory of this process; 0 if the system does not report it."""
-    return _process_bytes()[1]
-
-
 def _machine_free() -> int | None:
     with suppress(OSError):  # not Linux
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -156,7 +151,7 @@ def trim_freed_blocks() -> None:
 
     Without it a process on a large graph grows by half of what it uses. Processes below 1 GiB keep their blocks.
     """
-    if _keeps_freed_blocks and resident_bytes() > LARGE_PROCESS:
+    if _keeps_freed_blocks and _process_bytes()[1] > LARGE_PROCESS:
         getattr(_glibc(), "malloc_trim", lambda _: None)(0)  # not in every C library
 
 

@@ -10,15 +10,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import io
 import math
 import numbers
 import operator
+import re
 import sys
 import textwrap
-import tokenize
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
@@ -55,7 +53,7 @@ LearningRate = Annotated[float, Ge(0), Le(100)]
 RATE = "a rate from 0 to below 1"
 Rate = Annotated[float, Ge(0, RATE), Lt(1, RATE)]
 Numbers = tuple[float, ...]  # typed as "1,2,3"
-Counts = tuple[int, ...]  # whole numbers from 0
+Counts = tuple[Annotated[int, Ge(0)], ...]
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,10 @@ class _Kind:
     read: Callable[[str], Any] = dict[str, Any]().__getitem__  # a text; ValueError or KeyError if it is not of the type
     choices: tuple[Any, ...] = ()
     bounds: tuple[Bound, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        """Whether it is a finite number of this type within the bounds."""
+        return self.fits(value) and math.isfinite(value) and all(one.holds(value, one.limit) for one in self.bounds)
 
     @property
     def title(self) -> str:
@@ -88,20 +90,6 @@ _KINDS = [
     _Kind(bool, "true or false", lambda v: type(v).__name__ in ("bool", "bool_"), lambda text: _TRUTH[text.lower()]),
     _Kind(str, "text", lambda value: isinstance(value, str), str),
     _Kind(_NONE, "none", lambda value: value is None, lambda text: {"none": None}[text.lower()]),
-    _Kind(
-        Numbers,
-        "list of numbers",
-        lambda value: (
-            isinstance(value, tuple) and len(value) > 0 and all(_is_number(x) and math.isfinite(x) for x in value)
-        ),
-        lambda text: tuple(float(part) for part in text.strip("()[]").split(",") if part.strip()),
-    ),
-    _Kind(
-        Counts,
-        "list of whole numbers from 0",
-        lambda value: isinstance(value, tuple) and len(value) > 0 and all(type(x) is int and x >= 0 for x in value),
-        lambda text: tuple(int(part) for part in text.strip("()[]").split(",") if part.strip()),
-    ),
 ]
 
 
@@ -138,6 +126,14 @@ def _kinds(declared: Any, bounds: tuple[Bound, ...] = ()) -> Iterator[_Kind]:
             {str(choice): choice for choice in choices}.__getitem__,
             choices,
         )
+    elif get_origin(declared) is tuple:
+        [one] = _kinds(get_args(declared)[0])
+        yield _Kind(
+            declared,
+            ", ".join([f"list of {one.words}s", *(bound.words for bound in one.bounds)]),
+            lambda value: isinstance(value, tuple) and len(value) > 0 and all(map(one.accepts, value)),
+            lambda text: tuple(one.read(part) for part in text.strip("()[]").split(",") if part.strip()),
+        )
     else:
         kind = next((kind for kind in _KINDS if kind.type == declared), _Kind(declared, ""))
         yield replace(kind, words=kind.words or kind.title, bounds=bounds if declared in (int, float) else ())
@@ -150,7 +146,7 @@ class Settings:
         settings_class: type = type(self)
         for name, kinds in _kinds_of(settings_class).items():
             value = getattr(self, name)
-            if isinstance(value, list) and any(kind.type in (Numbers, Counts) for kind in kinds):
+            if isinstance(value, list) and any(get_origin(kind.type) is tuple for kind in kinds):
                 value = tuple(value)  # as JSON has them
                 object.__setattr__(self, name, value)
             kind = next((kind for kind in kinds if kind.fits(value)), None)
@@ -213,7 +209,7 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
     meanings: dict[str, str] = {}
     for owner in reversed(settings_class.__mro__):
         try:
-            meanings |= _comments(textwrap.dedent(inspect.getsource(owner))) if inspect.get_annotations(owner) else {}
+            meanings |= _comments(inspect.getsource(owner)) if inspect.get_annotations(owner) else {}
         except (OSError, TypeError):  # made without a source file
             continue
     found = []
@@ -235,16 +231,10 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
 
 def _comments(source: str) -> dict[str, str]:
     """The comment on the line of each field or, where there is none, on the lines right above it."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
-    texts = {line: token.string.lstrip("# ") for line, token in comments.items()}
-    alone = {line for line, token in comments.items() if token.line.lstrip().startswith("#")}
-    found = {}
-    for owner in (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)):
-        for declared in (node for node in owner.body if isinstance(node, ast.AnnAssign)):
-            first, last = declared.lineno, declared.end_lineno or declared.lineno
-            while first - 1 in alone:
-                first -= 1
-            above = " ".join(texts[line] for line in range(first, declared.lineno))
-            found[ast.unparse(declared.target)] = texts.get(last, above)
+    found, above = {}, ""
+    for line in textwrap.dedent(source).splitlines():
+        code, _, comment = line.partition("# ")
+        if field := re.match(r"    (\w+): ", code):
+            found[field[1]] = comment or above
+        above = "" if code.strip() else f"{above} {comment}".strip()
     return found

@@ -129,10 +129,12 @@ def test_datasets_lists_what_is_cached_and_what_is_not(mtgcn_command, monkeypatc
     status, out, err = mtgcn_command("datasets", "--json")
     assert (status, err) == (0, "")
     listed = json.loads(out)
-    [digits] = listed["datasets"]
+    digits, *tables = listed["datasets"]
+    assert [table["name"] for table in tables] == ["wine", "breast_cancer"]
     assert (digits["name"], digits["nodes"], digits["classes"], digits["features"]) == ("digits", 1797, 10, 64)
     assert digits["repeated_nodes"] == 0
-    assert listed["absent"] == [name for name in datasets.NAMES if name != "digits"]
+    found = {"digits", "wine", "breast_cancer"}
+    assert listed["absent"] == [name for name in datasets.NAMES if name not in found]
     _, table, _ = mtgcn_command("datasets")
     assert "1797" in table
     assert f"{', '.join(listed['absent'])}: not here; fetched when first used" in table

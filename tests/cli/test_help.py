@@ -54,7 +54,7 @@ def test_help_groups_the_commands():
 
 
 def test_completion_knows_all_names():
-    assert list(datasets.NAMES) == list(options.DATASETS)
+    assert [*options.DATASETS, *datasets.catalogue.FINAL_TABLES] == list(datasets.NAMES)
     built_in = [name for name, method in METHODS.items() if method.__module__.startswith("mtgcn.")]
     assert sorted(built_in) == sorted(options.METHODS)
 

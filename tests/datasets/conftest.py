@@ -37,10 +37,10 @@ def trust(monkeypatch):
 
 @pytest.fixture
 def no_package_index(monkeypatch):
-    def refused(requirement, folder):
+    def refused(requirement, folder, sdist_sha256):
         raise SourceUnreachable("No module named pip")
 
-    monkeypatch.setattr(files, "_downloaded_wheel", refused)
+    monkeypatch.setattr(files, "_downloaded_package", refused)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from mtgcn.datasets import NAMES, Description, describe, load, public_split, where
-from mtgcn.datasets.catalogue import repeated_nodes
+from mtgcn.datasets.catalogue import FINAL_TABLES, TABLES, repeated_nodes
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.labels import UNLABELED
@@ -162,7 +162,7 @@ def test_where_does_not_fetch(cache):
 
 
 def test_names():
-    assert (*PLANETOID, "digits", *WORLD, *KINDS) == NAMES
+    assert (*PLANETOID, "digits", *WORLD, *KINDS, *TABLES, *FINAL_TABLES) == NAMES
 
 
 def joined(edges, labels):

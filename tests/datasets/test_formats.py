@@ -97,14 +97,6 @@ class Malicious:
         return os.mkdir, (str(self.victim),)
 
 
-@pytest.mark.parametrize("member", ["adj_matrix", "node_attr", "node_label", "metadata"])
-def test_archive_code_does_not_run(member, tmp_path):
-    victim = tmp_path / "made-by-the-pickle"
-    with pytest.raises(InputError, match=r"small\.npz is not an archive of a graph: .*; delete it to fetch it"):
-        read(archived(members(**{member: pickled(Malicious(victim))})))
-    assert not victim.exists()
-
-
 def out_of_bounds():
     matrix = MATRIX.copy()
     matrix.indices[0] = 1_000_000
@@ -260,11 +252,14 @@ def test_minesweeper():
     assert dataset.edges_listed == 2
 
 
-@pytest.mark.parametrize("member", ["node_features", "node_labels", "edges"])
-def test_minesweeper_code_does_not_run(member, tmp_path):
+@pytest.mark.parametrize("member", [*members(), "metadata", *CELLS])
+def test_code_in_archives_does_not_run(member, tmp_path):
     victim = tmp_path / "made-by-the-pickle"
-    with pytest.raises(InputError, match=r"minesweeper.npz is not an archive of a graph: it asks for"):
-        read_as("minesweeper", {"minesweeper.npz": archived({**CELLS, member: pickled(Malicious(victim))})})
+    name, whole = ("minesweeper", CELLS) if member in CELLS else ("amazon-photo", members())
+    [form] = catalogue._FORMATS[name]
+    content = archived(whole | {member: pickled(Malicious(victim))})
+    with pytest.raises(InputError, match=r"\.npz is not an archive of a graph: it asks for .*; delete it to fetch it"):
+        form.read({form.filenames[0]: content})
     assert not victim.exists()
 
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import node_table
-from mtgcn.distributed.node_table import LargeIndex, fit_table, id_hashes
+from mtgcn.distributed.node_table import LargeIndex, fit_table
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table
 from mtgcn.io.column_table import MISSING
@@ -48,10 +48,10 @@ def test_features_match_read_graph(table, block, monkeypatch):
 
 def test_preprocessing_is_fitted_to_a_sample(table, monkeypatch):
     monkeypatch.setattr(csv_table, "BLOCK_SIZE", 500)
+    monkeypatch.setattr(node_table, "MAX_ROWS", 60)
+    monkeypatch.setattr(node_table, "MIN_ROWS", 1)
     with pytest.warns(GraphNote, match="fitted to 60 of 200 rows, drawn at random"):
-        fitted = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
-    with pytest.warns(GraphNote):
-        again = fit_table(table, TableOptions(columns={"label": False}), max_rows=60)
+        fitted, again = (fit_table(table, TableOptions(columns={"label": False})) for _ in range(2))
     assert fitted.preprocessing == again.preprocessing
     table_of_features = features_of(fitted)
     assert table_of_features.shape == (ROWS, len(fitted.preprocessing.names))
@@ -76,7 +76,6 @@ def test_column_that_turns_out_to_be_text(tmp_path, monkeypatch):
 def test_sparse_table(sparse_files):
     fitted = fit_table(sparse_files / "nodes.csv", TableOptions())
     whole = read_graph(None, nodes=sparse_files / "nodes.csv")
-    assert fitted.sparse
     rows = sp.vstack(list(fitted.features()))
     assert (rows != whole.features).nnz == 0
 
@@ -97,32 +96,21 @@ def test_invalid_tables_are_refused(tmp_path):
 IDS = pa.array(["b", "a", "ab", "ba", "007", "7", "Äpfel", "a" * 900])
 
 
-def test_ids_are_found():
+@pytest.mark.parametrize("at_once", [3, 1 << 16])
+def test_ids_are_found(at_once, monkeypatch):
+    monkeypatch.setattr(node_table, "IDS_AT_ONCE", at_once)
     index = LargeIndex(IDS, "nodes.csv")
     assert len(index) == 8
-    assert index.places(IDS).tolist() == list(range(8))
-    asked = Coded(np.array([1, 0, MISSING, 2, 1]), pa.array(["7", "007", "c"]))
-    assert index.find(asked).tolist() == [4, 5, MISSING, MISSING, 4]
+    assert index.find(Coded(np.arange(8), IDS)).tolist() == list(range(8))
+    asked = Coded(np.array([1, 0, 2, 1]), pa.array(["7", "007", "c"]))
+    assert index.find(asked).tolist() == [4, 5, MISSING, 4]
     assert index.knows("ab")
     assert not index.knows("abb")
 
 
 def test_numeric_ids_are_found_by_their_text():
     index = LargeIndex(pa.array(["12", "-3"]), "nodes.csv")
-    assert index.places(pa.array([-3, 12, 3])).tolist() == [1, 0, MISSING]
-
-
-def test_hashes_do_not_depend_on_blocks(monkeypatch):
-    whole = id_hashes(IDS)
-    monkeypatch.setattr(node_table, "IDS_AT_ONCE", 3)
-    np.testing.assert_array_equal(id_hashes(IDS), whole)
-    np.testing.assert_array_equal(id_hashes(IDS.slice(2, 3)), whole[2:5])
-    assert len(np.unique(whole)) == 16
-
-
-def test_hashes_are_distinct():
-    ids = pa.array([str(number) for number in range(100_000)])
-    assert len(np.unique(id_hashes(ids)[:, 0])) == 100_000
+    assert index.find(Coded(np.arange(3), pa.array([-3, 12, 3]))).tolist() == [1, 0, MISSING]
 
 
 def test_duplicate_ids_are_refused():
@@ -132,10 +120,10 @@ def test_duplicate_ids_are_refused():
         LargeIndex(pa.array(["a", "x", "a", "x"]), "nodes.csv")
 
 
-def test_equal_hashes_are_refused(monkeypatch):
-    true = id_hashes
-    monkeypatch.setattr(node_table, "id_hashes", lambda ids: true(ids) * np.array([0, 1], dtype=np.uint64))
-    with pytest.raises(InputError, match="have equal hashes"):
+def test_equal_hashes(monkeypatch):
+    monkeypatch.setattr(node_table, "_hashes", lambda ids: np.full(len(ids), 7))
+    assert not LargeIndex(pa.array(["a"]), "nodes.csv").knows("b")
+    with pytest.raises(InputError, match="the ids 'a' and 'b' have equal hashes"):
         LargeIndex(pa.array(["a", "b"]), "nodes.csv")
 
 

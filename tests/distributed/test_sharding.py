@@ -6,8 +6,9 @@ import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import sharding
-from mtgcn.distributed.sharding import Spill, cuts, local_order, shard_files
-from mtgcn.distributed.shards import read_manifest, read_part
+from mtgcn.distributed.communicator import Ranks
+from mtgcn.distributed.sharding import cuts, local_order, shard_files, stored_matrix
+from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io.options import TableOptions
 
@@ -16,16 +17,12 @@ OPTIONS = TableOptions(may_add_nodes=False)
 
 def whole_of(shards):
     """Ids, adjacency and features of all parts, in the order of the node table."""
-    manifest = read_manifest(shards)
-    parts = [read_part(manifest, part) for part in range(len(manifest.parts))]
-    numbers = np.concatenate([part.numbers for part in parts])
-    back = np.argsort(numbers)
-    assert sorted(numbers) == list(range(manifest.num_nodes))
-    ids = np.concatenate([part.ids.to_pylist() for part in parts])[back]
-    adjacency = sp.csr_array(sp.vstack([part.adjacency for part in parts]))
-    assert (adjacency.indptr[1:] > adjacency.indptr[:-1]).all()  # the diagonal is stored
-    features = np.concatenate([np.asarray(sp.csr_array(part.features).todense()) for part in parts])
-    return ids, adjacency.toarray()[np.ix_(back, back)], features[back]
+    graph = read_local_graph(read_manifest(shards), Ranks())
+    back = np.argsort(graph.numbers)
+    assert graph.numbers[back].tolist() == list(range(graph.num_nodes))
+    assert np.all(np.diff(graph.adjacency.indptr) > 0)  # the diagonal is stored
+    features = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+    return np.array(graph.ids.to_pylist())[back], graph.adjacency.toarray()[np.ix_(back, back)], features[back]
 
 
 @pytest.mark.parametrize("name", ["files", "sparse_files"])
@@ -113,19 +110,15 @@ def test_other_folders_are_not_touched(untidy):
 
 
 def test_changed_table_is_refused(untidy, monkeypatch):
-    true = sharding._Links.rows
+    true = sharding._stored_adjacency
 
-    def grown(self):
-        (untidy / "nodes.csv").write_text((untidy / "nodes.csv").read_text() + f"new{id(object())},1,1\n")
-        return true(self)
+    def grown(*given):
+        (untidy / "nodes.csv").write_text((untidy / "nodes.csv").read_text() + "new,1,1\n")
+        return true(*given)
 
-    monkeypatch.setattr(sharding._Links, "rows", grown)
+    monkeypatch.setattr(sharding, "_stored_adjacency", grown)
     with pytest.raises(InputError, match="has changed since it was first read"):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
-
-
-def in_pieces(adjacency, size):
-    return lambda: [(start, adjacency[start : start + size]) for start in range(0, adjacency.shape[0], size)]
 
 
 def cliques(count, size, seed=0):
@@ -141,10 +134,10 @@ def cliques(count, size, seed=0):
     return sp.csr_array(dense[np.ix_(shuffle, shuffle)]), clique[shuffle]
 
 
-@pytest.mark.parametrize("pieces", [7, 200])
+@pytest.mark.parametrize("pieces", [10, 160])
 def test_cliques_stay_together(pieces):
     adjacency, clique = cliques(count=8, size=20)
-    order = local_order(in_pieces(adjacency, pieces), 160, parts=1)
+    order = local_order(adjacency, np.arange(0, 161, pieces), parts=1)
     assert sorted(order) == list(range(160))
     changes = np.count_nonzero(np.diff(clique[order]))
     assert changes == 7
@@ -152,7 +145,7 @@ def test_cliques_stay_together(pieces):
 
 def test_few_edges_connect_parts():
     adjacency, _ = cliques(count=32, size=32)
-    order = local_order(in_pieces(adjacency, 300), 1024, parts=4)
+    order = local_order(adjacency, np.array([0, 300, 1024]), parts=4)
     part = np.empty(1024, int)
     part[order] = np.arange(1024) // 256
     entries = adjacency.tocoo()
@@ -161,15 +154,22 @@ def test_few_edges_connect_parts():
     assert across < 0.05 * unordered
 
 
+def test_own_community_wins_if_it_is_as_good():
+    rows = sp.csr_array(np.array([[0, 1, 1, 0], [1, 0, 1, 1]], dtype=np.float32))
+    community, size = np.array([3, 3, 2, 2]), np.array([0, 0, 2, 2])
+    assert sharding._most_linked(rows, np.arange(2), community, size, largest=3).tolist() == [-1, 2]
+    assert sharding._most_linked(rows, np.arange(2), community, size, largest=2).tolist() == [-1, -1]
+
+
 def test_order_without_edges():
-    order = local_order(in_pieces(sp.csr_array((10, 10), dtype=np.float32), 4), 10, parts=3)
+    order = local_order(sp.csr_array((10, 10), dtype=np.float32), np.array([0, 4, 10]), parts=3)
     assert sorted(order) == list(range(10))
 
 
 def test_order_with_few_links(monkeypatch):
     monkeypatch.setattr(sharding, "MAX_LINKS", 40)
     adjacency, _ = cliques(count=8, size=20)
-    assert sorted(local_order(in_pieces(adjacency, 50), 160, parts=2)) == list(range(160))
+    assert sorted(local_order(adjacency, np.array([0, 50, 160]), parts=2)) == list(range(160))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
@@ -188,21 +188,16 @@ def test_cuts_leave_no_part_empty(cost):
     assert starts.tolist() == [0, 1, 2, 3, 4]
 
 
-RECORD = np.dtype([("row", np.int64), ("values", np.float32, (2,))])
+def is_mapped(array):
+    return isinstance(array, np.memmap) or (array is not None and is_mapped(array.base))
 
 
-def records(*rows):
-    return np.array([(row, (row, row / 2)) for row in rows], dtype=RECORD)
-
-
-def test_spill_keeps_the_order_of_records(tmp_path):
-    spill = Spill(tmp_path / "new", "edges", RECORD, buckets=3)
-    spill.add(np.array([2, 0, 2]), records(5, 1, 4))
-    spill.add(np.array([0, 2]), records(9, 3))
-    np.testing.assert_array_equal(spill.read(0), records(1, 9))
-    assert len(spill.read(1)) == 0
-    np.testing.assert_array_equal(spill.read(2), records(5, 4, 3))
-    spill.read(0, remove=True)
-    assert len(spill.read(0)) == 0
-    spill.add(np.zeros(1, int), records(7))
-    np.testing.assert_array_equal(spill.read(0), records(7))
+def test_stored_matrix(tmp_path):
+    matrix = sp.random_array((9, 5), density=0.4, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    for most in (45, 2**31):
+        stored = stored_matrix(tmp_path / "matrix", (matrix[rows] for rows in (slice(0, 4), slice(4, 9))), 5, most)
+        np.testing.assert_array_equal(stored[[7, 2, 2]].toarray(), matrix.toarray()[[7, 2, 2]])
+        assert is_mapped(stored.data)
+        assert is_mapped(stored.indices)
+    empty = stored_matrix(tmp_path / "empty", [sp.csr_array((3, 5), dtype=np.float32)], 5, 15)
+    assert (empty.shape, empty.nnz) == ((3, 5), 0)

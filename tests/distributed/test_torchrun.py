@@ -2,35 +2,28 @@
 
 import csv
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
+import psutil
 import pytest
 import scipy.sparse as sp
 
 from mtgcn.datasets import load
 from mtgcn.distributed.commands import main
+from sweep import finished, started, wait_until
 
 pytestmark = pytest.mark.long
 TIME_LIMIT = 60  # seconds within which a job ends that has lost a rank
 
 
-def started(ranks, *arguments):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", ranks, "-m", "mtgcn.distributed"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    given = list(map(str, [*command, *arguments]))
-    return subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+def torchrun(ranks, *arguments):
+    return "-m", "torch.distributed.run", "--nproc-per-node", ranks, "-m", "mtgcn.distributed", *arguments
 
 
-def run(ranks, *arguments):
-    job = started(ranks, *arguments)
-    out, err = job.communicate(timeout=300)
-    return job.returncode, out, err
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def errors_in(err):
@@ -88,7 +81,7 @@ def test_cora_on_any_number_of_ranks(cora, tmp_path, method, settings):
     arguments += [part for setting in settings for part in ("--set", setting)]
     assert main(list(map(str, [*arguments, "--out", tmp_path / "1"]))) == 0
     for ranks in (2, 4):
-        status, out, err = run(ranks, *arguments, "--out", tmp_path / str(ranks))
+        status, out, err = finished(*torchrun(ranks, *arguments, "--out", tmp_path / str(ranks)))
         assert status == 0, err
         assert f"{method} on {ranks} ranks" in out
         assert len(list((tmp_path / str(ranks)).glob("predictions-*.csv"))) == ranks
@@ -100,51 +93,37 @@ def test_killed_rank_and_resume(files, tmp_path, victim):
     arguments = ["fit", files / "shards", "--labels", files / "labels.csv"]
     arguments += ["--method", "mt-gcn", "--set", "warmup_epochs=5", "--set", "teaching_epochs=300"]
     kept = ["--checkpoint", tmp_path / "kept", "--every", 5, "--out", tmp_path / "result"]
-    job = started(3, *arguments, *kept)
-    try:
-        os.kill(rank_of(job, victim, tmp_path / "kept"), signal.SIGKILL)
+    with started(*torchrun(3, *arguments, *kept)) as job:
+        wait_until(lambda: epochs_done(job, tmp_path / "kept") >= 20, seconds=300)
+        ranks = psutil.Process(job.pid).children()
+        next(rank for rank in ranks if rank.environ().get("RANK") == str(victim)).kill()
         _, err = job.communicate(timeout=TIME_LIMIT)  # or it hangs
-    finally:
-        job.kill()
     assert job.returncode != 0
     [line] = errors_in(err)
     assert line.endswith(f"start the job again with --resume to continue from {tmp_path / 'kept'}")
     assert not (tmp_path / "result").exists()
     if victim == 0:
         return
-    status, _, err = run(2, *arguments, *kept, "--resume")
+    status, _, err = finished(*torchrun(2, *arguments, *kept, "--resume"))
     assert status == 0, err
     assert err.count("resuming after epoch") == 1
     assert main(list(map(str, [*arguments, "--out", tmp_path / "undisturbed"]))) == 0
     same(result_of(tmp_path / "result"), result_of(tmp_path / "undisturbed"), tolerance=1e-3)
 
 
-def rank_of(job, rank, kept, beyond=20):
-    """The process id of this rank, once the job has done `beyond` epochs."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end and job.poll() is None:
-        try:
-            epoch = np.load(kept / "checkpoint.npz")["epoch"].item()
-        except FileNotFoundError:
-            epoch = 0
-        if epoch >= beyond:
-            children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(job.pid)], capture_output=True, text=True)
-            for pid in map(int, children.stdout.split()):
-                try:
-                    with open(f"/proc/{pid}/environ", "rb") as file:
-                        if f"RANK={rank}".encode() in file.read().split(b"\0"):
-                            return pid
-                except FileNotFoundError:
-                    continue
-        time.sleep(0.05)
-    raise AssertionError(f"the job has ended, or made no progress: {job.communicate()[1]}")
+def epochs_done(job, kept):
+    assert job.poll() is None, job.communicate()[1]
+    try:
+        return np.load(kept / "checkpoint.npz")["epoch"].item()
+    except FileNotFoundError:
+        return 0
 
 
 def test_bad_input_is_reported_once(files, tmp_path):
     shards = shutil.copytree(files / "shards", tmp_path / "shards")
     (tmp_path / "labels.csv").write_text("id,label\nn1,a\nn2,b\nstranger,a\n")
     arguments = ["fit", shards, "--out", tmp_path / "result", "--labels"]
-    status, out, err = run(2, *arguments, tmp_path / "labels.csv")
+    status, out, err = finished(*torchrun(2, *arguments, tmp_path / "labels.csv"))
     assert status != 0
     assert out == ""
     [line] = errors_in(err)
@@ -152,7 +131,7 @@ def test_bad_input_is_reported_once(files, tmp_path):
     assert "[rank" not in err
     last = shards / "part-00004.npz"  # which rank 1 alone reads
     last.write_bytes(last.read_bytes()[:-1])
-    status, _, err = run(2, *arguments, files / "labels.csv")
+    status, _, err = finished(*torchrun(2, *arguments, files / "labels.csv"))
     assert status != 0
     [line] = errors_in(err)
     assert "part-00004.npz was changed" in line

@@ -12,7 +12,7 @@ from mtgcn import MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.scorer import _nearest
-from mtgcn.linalg.neighbours import nearest
+from mtgcn.linalg.neighbours import neighbour_search
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 FEW = {"infomax_epochs": 3, "dimensions": 8, "size_waves": 16}
@@ -62,8 +62,9 @@ def test_nearest_rows_are_those_of_the_exact_search(metric, sparse):
     table = (random.random((300, 8)) * (random.random((300, 8)) < 0.7) + offset).astype(np.float32)
     stored = sp.csr_array(table) if sparse else table
     found = _nearest(stored, 4, metric)
+    search = neighbour_search(table, 4, metric)
     for row in table[:20, None] + random.random((20, 1, 8), dtype=np.float32) / 10:
-        assert found(sp.csr_array(row) if sparse else row).tolist() == nearest(table, row, 4, metric)[0].tolist()
+        assert found(sp.csr_array(row) if sparse else row).tolist() == search(row)[0].tolist()
 
 
 def test_threads_get_the_answers_of_one_thread(drawn):

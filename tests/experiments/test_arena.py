@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtgcn.datasets.catalogue import FINAL_TABLES, TABLES
 from mtgcn.errors import InputError
 from mtgcn.experiments.arena import arena_units, missing_units, recomputed, record_failure, stored_arena
 from mtgcn.experiments.plan import data_of, execute, graph_and_splits
+from mtgcn.experiments.protocol import FINAL_SEEDS
 from mtgcn.experiments.store import read_units
 from mtgcn.methods import METHODS
 from stored_rows import rows_of
@@ -25,9 +27,38 @@ def stored(units, accuracy=lambda unit, run: 0.5, **changes):
 
 def test_default_units():
     units = arena_units(["cora", "dblp"])
-    assert len(units) == 2 * 6 * sum(not kind.uses_validation for kind in METHODS.values())
+    methods = [kind for kind in METHODS.values() if "graphs" in kind.arena_groups]
+    assert len(units) == 2 * 6 * sum(not kind.uses_validation for kind in methods)
     assert [unit.dataset for unit in units] == sorted(unit.dataset for unit in units)  # each graph is read once
     assert {(unit.split, unit.validation, unit.runs, unit.threads) for unit in units} == {("random", 0, 30, 1)}
+
+
+def test_groups():
+    """Tables have label rates, runs and methods of their own, and other tables for final figures."""
+    units = arena_units(["cora", "tables", "digits"], ["lp"])
+    rates = {name: [unit.labels_per_class for unit in units if unit.dataset == name] for name in ("cora", "crabs")}
+    assert rates == {"cora": [1, 2, 3, 5, 10, 20], "crabs": [3, 5, 20]}
+    assert {unit.runs for unit in units if unit.dataset in TABLES} == {10}
+    assert tuple(dict.fromkeys(unit.dataset for unit in units)) == ("cora", *TABLES, "digits")
+    final = arena_units(["tables"], seed=FINAL_SEEDS[0])
+    assert {unit.dataset for unit in final} == {*FINAL_TABLES}
+    ours = ["gradient-boosting", "label-spreading", "mt-plus", "random-forest"]
+    assert sorted({unit.method for unit in final}) == [*ours, "sklearn-logistic", "sklearn-logistic-self"]
+    with pytest.raises(InputError, match=f"{FINAL_TABLES[0]} is a table for final figures; add --final"):
+        arena_units([FINAL_TABLES[0]])
+
+
+def test_groups_are_ranked_apart(tmp_path):
+    units = arena_units(["cora", "crabs", "citeseer", "wine"], list(MEANS), [1, 5], runs=3)
+    units += arena_units(["crabs", "wine"], ["random-forest"], [5], runs=3)
+    record_failure(tmp_path, arena_units(["crabs"], ["random-forest"], [1])[0], InputError("too slow"))
+    arena = stored_arena(tmp_path, stored(units, lambda unit, run: MEANS.get(unit.method, 0.9) + run / 100))
+    graphs, tables = arena.groups.values()
+    assert [group.name for group in arena.groups] == ["graphs", "tables"]
+    assert (graphs.graphs, tables.graphs) == (["cora", "citeseer"], ["wine", "crabs"])
+    assert "random-forest" not in graphs.methods
+    assert tables.ranking(5).methods[0] == "random-forest"
+    assert (graphs.failures, len(tables.failures)) == ({}, 1)
 
 
 def test_validation_labels_are_drawn_on_request():

@@ -22,7 +22,7 @@ import sweep
 from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster as module
 from mtgcn.experiments.plan import Selection, plan, usable_cores
-from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, check_versions, ray_cluster, run_unit
+from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, run_unit
 from mtgcn.experiments.reproduce import in_this_process
 from mtgcn.methods import Method
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
@@ -195,8 +195,8 @@ def test_cluster_of_another_version(tmp_path, short_folder):
     with existing_cluster(short_folder, version="2.1.0") as (address, admitted):
         status, out, errors = finished(*SWEEP, "--ray", address, "--out", tmp_path / "rows", env=admitted)
     assert (status, out) == (2, "")
-    assert errors.startswith(f"mtgcn: error: the cluster at {address} has Ray 2.1.0 and Python ")
-    assert errors.endswith("; use the same versions in both places\n")
+    assert len(errors.splitlines()) == 1
+    assert f"at {address}: Version mismatch: The cluster was started with: Ray: 2.1.0 Python: " in errors
 
 
 def cluster_of(*resources):
@@ -216,13 +216,6 @@ def test_units_at_a_time():
         cluster.at_a_time("cpu", threads=8)
     with pytest.raises(InputError, match="has 5 CPUs and a GPU"):
         cluster.at_a_time("cuda (some model)", threads=5)
-
-
-def test_check_versions():
-    here = {"mtgcn": "1.2.3", "torch": "2.13.0"}
-    check_versions(dict(here), here, "n")
-    with pytest.raises(InputError, match=r"node n has torch 2\.12\.1 and this process 2\.13\.0"):
-        check_versions({"mtgcn": "1.2.3", "torch": "2.12.1"}, here, "n")
 
 
 @pytest.fixture
@@ -269,16 +262,7 @@ class StandIn(ModuleType):
 
     def __init__(self):
         super().__init__("ray")
-        self.started, self.kept = [], []
-
-    def init(self, address, **options):
-        self.started.append((address, options.get("_temp_dir")))
-
-    def shutdown(self):
-        self.started.pop()
-
-    def nodes(self):
-        return [{"NodeID": "here", "Alive": True}, {"NodeID": "gone", "Alive": False}]
+        self.kept = []
 
     def put(self, value):
         self.kept.append(value)
@@ -298,10 +282,6 @@ class Lost(Exception):
     pass
 
 
-class Late(Exception):
-    pass
-
-
 @pytest.fixture
 def stand_in(monkeypatch):
     ray = StandIn()
@@ -309,14 +289,12 @@ def stand_in(monkeypatch):
         "ray": ray,
         "ray.exceptions": SimpleNamespace(
             **dict.fromkeys(("NodeDiedError", "OutOfMemoryError", "WorkerCrashedError"), Lost),
-            GetTimeoutError=Late,
             RayError=Lost,
         ),
         "ray.util.scheduling_strategies": SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: node),
     }
     for name, part in parts.items():
         monkeypatch.setitem(sys.modules, name, part)
-    monkeypatch.setattr(module, "find_spec", lambda name: name)
     monkeypatch.setattr(module, "keep_freed_blocks", lambda: None)
     return ray
 
@@ -366,57 +344,38 @@ def test_lost_worker_fails_its_unit_only(stand_in, units, monkeypatch):
 def test_late_node_with_other_versions(units):
     outcome = run_unit(units[0], [], None, module.decisive_versions() | {"torch": "1.0.0"})
     assert isinstance(outcome, InputError)
-    assert "and this process 1.0.0, so its rows would be others" in str(outcome)
+    assert "and this process 1.0.0, so its results would differ" in str(outcome)
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_silent_node(monkeypatch):
     def never(for_gpu):
-        raise Late
+        raise Lost("Get timed out")
 
     assert cluster_of({"CPU": 2.0}).chosen_device("cpu") == "cpu"
     monkeypatch.setattr(module, "describe_node", never)
-    with pytest.raises(InputError, match=r"node n \(0\) of the Ray cluster head:6379 has not answered for 60 s; check"):
+    with pytest.raises(
+        InputError, match=r"node n \(0\) of the Ray cluster head:6379 cannot run mtgcn: Get timed out; check"
+    ):
         cluster_of({"CPU": 2.0}).chosen_device("cpu")
 
 
-@pytest.mark.parametrize(("address", "steps"), [("local", ["loopback only"]), ("head:6379", ["check head:6379"])])
-def test_cluster_leaves_nothing_behind(stand_in, tmp_path, monkeypatch, address, steps):
-    taken = []
-    monkeypatch.setattr(module, "check_reachable", lambda address: taken.append(f"check {address}"))
-    monkeypatch.setattr(module, "_keep_to_this_machine", lambda: taken.append("loopback only"))
-    monkeypatch.setattr(module, "_socket_folder", lambda: str(tmp_path))
-    with ray_cluster(address) as cluster:
-        assert (cluster.address, [node["NodeID"] for node in cluster.nodes]) == (address, ["here"])
-        folders = [f"{path}/r" for path in tmp_path.iterdir() if not path.stat().st_mode & 0o077]  # private
-        assert len(folders) == (address == "local")
-        assert stand_in.started == [(address, *(folders or [None]))]
-    assert (taken, stand_in.started, list(tmp_path.iterdir())) == (steps, [], [])
-
-
 @pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        *(
-            (address, "give HOST:PORT of a cluster's head node, auto for the cluster that runs on")
-            for address in ("somewhere", "ray://head:10001", "head", ":6379", "head:port", "http://head:1", "")
-        ),
-        ("127.0.0.1:0", "no Ray cluster can be reached"),
-        ("127.0.0.1:99999", "no Ray cluster can be reached"),
-        ("missing.invalid:6379", r"no Ray cluster can be reached at missing\.invalid:6379"),
-    ],
+    "address",
+    ["somewhere", "ray://head:10001", "head", "head:port", "", "127.0.0.1:0", "127.0.0.1:99999", "missing.invalid:1"],
 )
-def test_invalid_address(address, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_address(address):
+    with pytest.raises(
+        InputError, match=rf"no Ray cluster can be reached at '{address}' .*; give HOST:PORT as ray start"
+    ):
         check_reachable(address)
 
 
 def test_closed_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # without listening
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(InputError, match=rf"no Ray cluster can be reached at {address} \(Connection refused\)"):
-            check_reachable(address)
+        with pytest.raises(InputError, match=r"no Ray cluster can be reached at .* \(Connection refused\)"):
+            check_reachable(f"127.0.0.1:{taken.getsockname()[1]}")
 
 
 def test_silent_port_times_out(monkeypatch):
@@ -428,24 +387,23 @@ def test_silent_port_times_out(monkeypatch):
             check_reachable(address)
 
 
-ERRORS = {
-    "the cluster at auto has Ray 2.1.0 and Python 3.10.2, this process Ray 2.60.0 and Python 3.11.7;": (
-        "Traceback\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.1.0\n    Python: 3.10.2\n"
-        "This process on node 1.2.3.4 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
-    ),
-    "the cluster at auto requires its token;": "ray.exceptions.AuthenticationError: RPC error\n\n",
-    "cannot join the Ray cluster at auto: ValueError: no raylet here; this machine must be a node of it": (
-        "Traceback\n  line 1\nValueError: no raylet here\n"
-    ),
-    "cannot join the Ray cluster at auto: it ended without a message;": "",
-}
-
-
-@pytest.mark.parametrize("message", ERRORS)
-def test_errors_of_ray_become_one_line(message, monkeypatch):
-    program = f"import sys; sys.stderr.write({ERRORS[message]!r}); sys.exit(1)"
-    monkeypatch.setattr(module, "_TRIAL", program)
-    with pytest.raises(InputError) as refused:
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("Traceback\nray.exceptions.AuthenticationError: InvalidAuthToken\n\n", "at auto requires its token; set RAY_"),
+        (
+            "Traceback\n  line 1\nValueError: no raylet here\n",
+            "at auto: ValueError: no raylet here; this machine must be",
+        ),
+        (
+            "RuntimeError: Version mismatch: with\n  Ray: 2.1.0\n",
+            "at auto: Version mismatch: with Ray: 2.1.0; this machine",
+        ),
+        ("", "at auto: it ended without a message;"),
+    ],
+)
+def test_errors_of_ray_become_one_line(output, message, monkeypatch):
+    monkeypatch.setattr(module, "_TRIAL", f"import sys; sys.stderr.write({output!r}); sys.exit(1)")
+    with pytest.raises(InputError, match=message) as refused:
         check_reachable("auto")
-    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)

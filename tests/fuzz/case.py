@@ -1,4 +1,4 @@
-"""A case, how it runs, and the invariants of its result."""
+"""How a case runs, and the invariants of its result. A case is a function of an empty folder."""
 
 import contextlib
 import io
@@ -6,8 +6,6 @@ import os
 import resource
 import signal
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +25,6 @@ class Unsound(Exception):
     """A result that violates an invariant."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """Something to try in an empty folder; it raises what the program raises."""
-
-    description: str  # one line that describes the case
-    attempt: Callable[[Path], None]
-
-
 def succeeds(case, folder):
     """True if the program gives a sound result, False if it refuses in one line. Everything else is raised: other
     exceptions, warnings, unsound results, too much memory or time."""
@@ -46,7 +36,7 @@ def succeeds(case, folder):
             warnings.simplefilter("error")
             for meant in (FitWarning, GraphNote, DataConversionWarning):
                 warnings.simplefilter("ignore", meant)
-            case.attempt(folder)
+            case(folder)
     except InputError as refusal:
         message = str(refusal).strip()
         require(0 < len(message) <= MAX_MESSAGE, f"an error message of {len(message)} characters")

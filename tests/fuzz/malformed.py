@@ -4,6 +4,7 @@ import io
 import struct
 import zipfile
 import zlib
+from contextlib import suppress
 
 import numpy as np
 
@@ -20,6 +21,7 @@ NUMBERS = (
 )
 # Counts on a command line: too small, small, and above every limit; counts in between take long.
 COUNTS = ("-1", "0", "1", "2", "3", "5", "1.5", "1e3", "10000000", "9" * 12, "9" * 30, "9" * 5000, "x", "", "nan")
+SHAPES = ((), (0,), (1,), (3,), (2, 0), (0, 2), (2, 3), (4, 4), (3, 3, 3), (1, 1, 1, 1))
 DTYPES = ("f2", "f4", "f8", "i1", "i4", "i8", "u1", "u8", "?", "c8", "M8[s]", "m8[D]", "U3", "S3", "V4")
 
 
@@ -32,54 +34,26 @@ def number(random):
 
 
 def array(random, like):
-    """A similar array, faulty or not."""
-    return random.choice(ARRAY_FAULTS)(random, np.asarray(like))
-
-
-def _shape(random, like):
-    fixed = ((), (0,), (1,), (3,), (2, 0), (0, 2), (2, 3), (4, 4), (3, 3, 3), (1, 1, 1, 1))
-    return np.zeros(random.choice((*fixed, like.shape[::-1], like.shape * 2)), like.dtype)
-
-
-def _type(random, like):
-    with np.errstate(all="ignore"):
-        try:
+    """A similar array: of another shape or type, with odd values, cut, doubled, or unchanged."""
+    like = np.asarray(like)
+    kind = random.choice(("shape", "type", "values", "values", "values", "constant", "cut", "doubled", "same"))
+    with np.errstate(all="ignore"), suppress(OverflowError, ValueError, TypeError):
+        if kind == "shape":
+            return np.zeros(random.choice((*SHAPES, like.shape[::-1], like.shape * 2)), like.dtype)
+        if kind == "type":
             return like.astype(random.choice(DTYPES))
-        except (TypeError, ValueError):
-            return np.zeros(like.shape, random.choice(DTYPES))
-
-
-def _value(random, like):
-    changed = like.copy()
-    if not changed.size:
-        return changed
-    for _ in range(random.choice((1, 1, 2, changed.size))):
-        place = random.randrange(changed.size)
-        try:
-            with np.errstate(all="ignore"):
-                changed.flat[place] = number(random) if changed.dtype.kind in "biufc" else text(random)[:1000]
-        except (OverflowError, ValueError, TypeError):
-            changed.flat[place] = np.zeros((), changed.dtype)[()]
-    return changed
-
-
-def _constant(random, like):
-    try:
-        with np.errstate(all="ignore"):
+        if kind == "constant":
             return np.full(like.shape, number(random)).astype(like.dtype)
-    except (OverflowError, ValueError, TypeError):
-        return np.zeros_like(like)
-
-
-def _cut(random, like):
-    return like[..., : random.randrange(like.shape[-1] + 1)] if like.ndim else like
-
-
-def _longer(random, like):
-    return np.concatenate([like, like], axis=random.randrange(like.ndim)) if like.ndim else like
-
-
-ARRAY_FAULTS = (*(_shape, _type, _value, _value, _value, _constant, _cut, _longer, lambda random, like: like),)
+        if kind == "values" and like.size:
+            changed = like.copy()
+            for place in random.choices(range(like.size), k=random.choice((1, 1, 2, like.size))):
+                changed.flat[place] = number(random) if like.dtype.kind in "biufc" else text(random)[:1000]
+            return changed
+        if kind == "cut" and like.ndim:
+            return like[..., : random.randrange(like.shape[-1] + 1)]
+        if kind == "doubled" and like.ndim:
+            return np.concatenate([like, like], axis=random.randrange(like.ndim))
+    return like
 
 
 def archive_of_zeros(members):
@@ -131,22 +105,18 @@ def changed_json(random, content):
 
 
 def changed_bytes(random, content):
-    """The same bytes with a few faults: flipped, cut, doubled, moved or inserted."""
+    """The same bytes with a few parts removed, doubled or replaced."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
-        place = random.randrange(len(content) + 1)
-        end = min(len(content), place + random.choice((1, 1, 4, 16, 200)))
-        kind = random.randrange(6)
-        if kind == 0:
-            content = content[:place]
-        elif kind == 1:
-            content = content[:place] + content[end:]
-        elif kind == 2:
-            content = content[:end] + content[place:]
-        elif kind == 3:
-            put_in = text(random).encode("utf-8", "surrogatepass")[:3000]
-            content = content[:place] + put_in + content[place:]
-        elif kind == 4:
-            content = content[:place] + bytes(random.randrange(256) for _ in range(end - place)) + content[end:]
-        else:
-            content = content[:place] + bytes([random.choice((0, 10, 13, 34, 44, 127, 255))]) + content[place + 1 :]
+        start = random.randrange(len(content) + 1)
+        end = random.choice((start, start + random.choice((1, 4, 16, 200)), len(content)))
+        odd = random.choice((0, 10, 13, 34, 44, 127, 255, random.randrange(256)))
+        text_bytes = text(random).encode("utf-8", "surrogatepass")[:3000]
+        part = random.choice((b"", content[start : start + 200] * 2, bytes([odd]), text_bytes))
+        content = content[:start] + part + content[end:]
     return content
+
+
+def damage(random, path, chance=1.0):
+    """Change some bytes of a file."""
+    if random.random() < chance:
+        path.write_bytes(changed_bytes(random, path.read_bytes()))

@@ -5,14 +5,13 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from random import Random
 from tempfile import mkdtemp
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from fuzz import malformed
-from fuzz.case import Case, require, require_sound_graph, require_sound_probabilities, run_command
+from fuzz.case import require, require_sound_graph, require_sound_probabilities, run_command
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import ANSWERS, CARD, GRAPH, WEIGHTS, checksum, file_entry
 
@@ -27,10 +26,8 @@ Damage = Callable[[Path], None]
 
 
 def random_case(random):
-    method = random.choice(list(METHODS))
-    what = random.choice((_card_change, _card_change, _array_change, _array_change, _array_change, _byte_change))
-    description, damage = what(random)
-    return case_of(f"{method}: {description}", method, damage, use=random.choice(list(USES)))
+    damage = random.choice((_card_change, _card_change, _array_change, _array_change, _array_change, _byte_change))
+    return case_of(random.choice(list(METHODS)), damage(random), use=random.choice(list(USES)))
 
 
 @cache
@@ -49,14 +46,14 @@ def model_of(method):
     return home
 
 
-def case_of(description, method, damage, use="all"):
-    def attempt(folder):
+def case_of(method, damage, use="all"):
+    def case(folder):
         shutil.copytree(model_of(method) / "model", folder / "model")
         damage(folder / "model")
         for name in USES if use == "all" else [use]:
             USES[name](folder)
 
-    return Case(f"{description}, {use}", attempt)
+    return case
 
 
 def with_sums(folder):
@@ -96,37 +93,30 @@ def changed_arrays(file, change):
 
 
 def _card_change(random):
-    seed = random.getrandbits(32)
-    return f"card changed by {seed}", changed_card(lambda card: malformed.changed_json(Random(seed), card))
+    return changed_card(lambda card: malformed.changed_json(random, card))
 
 
 def _array_change(random):
-    file, seed = random.choice((ANSWERS, GRAPH, WEIGHTS)), random.getrandbits(32)
-
     def change(arrays):
-        own = Random(seed)
-        name = own.choice(sorted(arrays))
-        if own.random() < 0.1:
+        name = random.choice(sorted(arrays))
+        if random.random() < 0.1:
             del arrays[name]
             return
-        changed = malformed.array(own, arrays[name])
+        changed = malformed.array(random, arrays[name])
         arrays[name] = changed if changed.dtype.kind in "biuf" else np.zeros(changed.shape, np.float64)
 
-    return f"{file} changed by {seed}", changed_arrays(file, change)
+    return changed_arrays(random.choice((ANSWERS, GRAPH, WEIGHTS)), change)
 
 
 def _byte_change(random):
-    file, seed = random.choice((ANSWERS, GRAPH, WEIGHTS, CARD)), random.getrandbits(32)
-    sums = random.random() < 0.7
-
     def damage(folder):
-        if not (folder / file).is_file():
-            return
-        (folder / file).write_bytes(malformed.changed_bytes(Random(seed), (folder / file).read_bytes()))
-        if sums and file != CARD:
-            with_sums(folder)
+        file = random.choice((ANSWERS, GRAPH, WEIGHTS, CARD))
+        if (folder / file).is_file():
+            malformed.damage(random, folder / file)
+            if random.random() < 0.7 and file != CARD:
+                with_sums(folder)
 
-    return f"bytes of {file} changed by {seed}", damage
+    return damage
 
 
 def _answers(folder):
@@ -159,7 +149,7 @@ USES = {
 }
 
 
-def _card_with(**parts):
+def _card_with(method="lp", **parts):
     def change(card):
         for path, value in parts.items():
             *outer, last = path.split("__")
@@ -168,49 +158,44 @@ def _card_with(**parts):
                 inner = inner[key]
             inner[last] = value
 
-    return changed_card(change)
+    return case_of(method, changed_card(change))
 
 
-def _arrays_with(file, name, value):
+def _arrays_with(method, file, name, value):
     def change(arrays):
         for key in sorted(arrays):
             if key == name or name == "*":
                 arrays[key] = value(arrays[key])
 
-    return changed_arrays(file, change)
+    return case_of(method, changed_arrays(file, change))
 
 
 def _without_weights(card):
     card["files"].pop(WEIGHTS, None)
 
 
-REGRESSIONS = (
-    case_of("weights of another shape", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array[..., :1])),
-    case_of(
-        "answers that are no numbers", "gcn", _arrays_with(ANSWERS, "label_distributions", lambda array: array * np.nan)
-    ),
-    case_of("a type of 10^8 characters", "lp", _card_with(classes_type="<U100000000")),
-    case_of("a type whose name is 10^7 characters", "lp", _card_with(classes_type="U" + "1" * 10**7)),
-    case_of(
-        "starts of rows before an end of 0",
-        "lp",
-        _arrays_with(
-            GRAPH,
-            "adjacency.indptr",
-            _runaway := lambda array: np.where(np.arange(len(array)) == 3, 10**9, 0).astype(array.dtype),
-        ),
-    ),
-    case_of("weights in half precision", "gcn", _arrays_with(WEIGHTS, "*", lambda array: array.astype(np.float16))),
-    case_of("huge weights", "gcn", _arrays_with(WEIGHTS, "*", lambda array: np.full_like(array, 1e38))),
-    case_of("a history of one axis", "gcn", _arrays_with(ANSWERS, "history.supervised", lambda array: array[:, 0])),
-    case_of("an endless history", "gcn", _arrays_with(ANSWERS, "history.supervised", lambda array: array + np.inf)),
-    case_of("negative peer weights", "mt-plus", _arrays_with(ANSWERS, "peer_report.weights", lambda array: -array)),
-    case_of("features of 1e30", "mt-plus", _arrays_with(GRAPH, "features", lambda array: array * np.float32(1e30))),
-    case_of("labels of one byte", "gcn", _arrays_with(GRAPH, "labels", lambda array: array.clip(0).astype(np.uint8))),
-    *(case_of("a card without the weights", method, changed_card(_without_weights)) for method in METHODS),
-    case_of("a format of many characters", "lp", _card_with(format="x" * 10_000)),
-    case_of("an accuracy that is text", "lp", _card_with(training__expected_accuracy="good")),
-    case_of("a preprocessing of nothing", "gcn", _card_with(preprocessing={"named": True, "columns": [{}]})),
-    case_of("10^12 nodes", "lp", _card_with(graph__nodes=10**12)),
-    case_of("half a surrogate pair in a class", "lp", _card_with(class_names=["a\ud800", "b"])),
-)
+def _runaway(starts):
+    return np.where(np.arange(len(starts)) == 3, 10**9, 0).astype(starts.dtype)
+
+
+HISTORY = "history.supervised"
+REGRESSIONS = {
+    "weights of another shape": _arrays_with("gcn", WEIGHTS, "*", lambda array: array[..., :1]),
+    "NaN answers": _arrays_with("gcn", ANSWERS, "label_distributions", lambda array: array * np.nan),
+    "a type of 10^8 characters": _card_with(classes_type="<U100000000"),
+    "a type whose name is 10^7 characters": _card_with(classes_type="U" + "1" * 10**7),
+    "starts of rows before an end of 0": _arrays_with("lp", GRAPH, "adjacency.indptr", _runaway),
+    "weights in half precision": _arrays_with("gcn", WEIGHTS, "*", lambda array: array.astype(np.float16)),
+    "huge weights": _arrays_with("gcn", WEIGHTS, "*", lambda array: np.full_like(array, 1e38)),
+    "a history of one axis": _arrays_with("gcn", ANSWERS, HISTORY, lambda array: array[:, 0]),
+    "an endless history": _arrays_with("gcn", ANSWERS, HISTORY, lambda array: array + np.inf),
+    "negative peer weights": _arrays_with("mt-plus", ANSWERS, "peer_report.weights", lambda array: -array),
+    "features of 1e30": _arrays_with("mt-plus", GRAPH, "features", lambda array: array * np.float32(1e30)),
+    "labels of one byte": _arrays_with("gcn", GRAPH, "labels", lambda array: array.clip(0).astype(np.uint8)),
+    **{f"{method} without the weights": case_of(method, changed_card(_without_weights)) for method in METHODS},
+    "a format of many characters": _card_with(format="x" * 10_000),
+    "an accuracy that is text": _card_with(training__expected_accuracy="good"),
+    "a preprocessing of nothing": _card_with("gcn", preprocessing={"named": True, "columns": [{}]}),
+    "10^12 nodes": _card_with(graph__nodes=10**12),
+    "half a surrogate pair in a class": _card_with(class_names=["a\ud800", "b"]),
+}

@@ -4,7 +4,6 @@ import json
 import re
 import warnings
 import zipfile
-from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from pyarrow import parquet
 from scipy.io import savemat
 
 from fuzz import malformed
-from fuzz.case import Case, require_sound_graph
+from fuzz.case import require_sound_graph
 from mtgcn import read_graph
 
 NODES = 8
@@ -54,7 +53,7 @@ def _csv(random):
     for name, rows in TABLES.items():
         text = newline.join(delimiter.join(row) for row in rows[header:])
         files[name] = (_changed_text(random, text) if random.random() < 0.4 else text).encode(encoding, "replace")
-    return _read_tables(random, files, ".csv", f"csv with {delimiter!r}")
+    return _read_tables(random, files, ".csv")
 
 
 def _json(random):
@@ -62,7 +61,7 @@ def _json(random):
     contents = {name: [dict(zip(head, row, strict=True)) for row in rows] for name, (head, *rows) in TABLES.items()}
     contents["nodes"] = random.choice((contents["nodes"], lists))
     files = {name: _changed_text(random, json.dumps(content)) for name, content in contents.items()}
-    return _read_tables(random, {name: one.encode("utf-8", "replace") for name, one in files.items()}, ".json", "json")
+    return _read_tables(random, {name: one.encode("utf-8", "replace") for name, one in files.items()}, ".json")
 
 
 def _parquet(random):
@@ -74,7 +73,7 @@ def _parquet(random):
         sink = pa.BufferOutputStream()
         parquet.write_table(pa.table(columns), sink)
         files[name] = sink.getvalue().to_pybytes()
-    return _read_tables(random, files, ".parquet", "parquet")
+    return _read_tables(random, files, ".parquet")
 
 
 def _arrow_column(random, rows):
@@ -100,7 +99,7 @@ def _arrow_column(random, rows):
     return random.choice(kinds)()
 
 
-def _read_tables(random, files, suffix, description):
+def _read_tables(random, files, suffix):
     if random.random() < 0.3:
         name = random.choice(list(files))
         files[name] = malformed.changed_bytes(random, files[name])
@@ -112,17 +111,16 @@ def _read_tables(random, files, suffix, description):
         options["header"] = random.choice((True, False, "yes", "no", "x"))
     if random.random() < 0.1:
         options["kinds"] = {random.choice(("kind", "size", 1)): random.choice(("number", "category", "date", "text"))}
+    return _tables_of({key: files[key] for key in given}, suffix, options)
 
-    return _tables_of(f"{description} {sorted(given)} {options}", {key: files[key] for key in given}, suffix, options)
 
-
-def _tables_of(description, files, suffix, options=None):
-    def attempt(folder):
+def _tables_of(files, suffix, options=None):
+    def case(folder):
         for name, content in files.items():
             (folder / f"{name}{suffix}").write_bytes(content)
         require_sound_graph(read_graph(**{name: folder / f"{name}{suffix}" for name in files}, **(options or {})))
 
-    return Case(description, attempt)
+    return case
 
 
 GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -157,19 +155,19 @@ TEXTS = {
 def _text_file(random):
     name = random.choice(list(TEXTS))
     content = _changed_text(random, TEXTS[name]).encode("utf-8", "surrogatepass")
-    if random.random() < 0.4:
-        content = malformed.changed_bytes(random, content)
-    return _read_case(name, name, lambda path: path.write_bytes(content))
+    return _written(name, lambda path: path.write_bytes(content), random, 0.4)
 
 
-def _read_case(description, name, write):
-    """Write a file and read it as a graph."""
+def _written(name, write, random=None, damaged=0.0):
+    """Write a file, damage its bytes by chance, and read it as a graph."""
 
-    def attempt(folder):
+    def case(folder):
         write(folder / name)
+        if random:
+            malformed.damage(random, folder / name, damaged)
         require_sound_graph(read_graph(folder / name))
 
-    return Case(description, attempt)
+    return case
 
 
 def _arrays(random):
@@ -204,17 +202,8 @@ def _arrays(random):
 
 
 def _npz(random):
-    arrays = _arrays(random)
-    byte_faults = random.getrandbits(32) if random.random() < 0.25 else None
-    packed = random.random() < 0.5
-
-    def write(path):
-        (np.savez_compressed if packed else np.savez)(path, allow_pickle=False, **arrays)
-        if byte_faults is not None:
-            path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
-
-    described = {name: f"{array.dtype}{array.shape}" for name, array in arrays.items()}
-    return _read_case(f"npz {described} {'bytes changed' if byte_faults is not None else ''}", "a.npz", write)
+    arrays, save = _arrays(random), random.choice((np.savez, np.savez_compressed))
+    return _written("a.npz", lambda path: save(path, allow_pickle=False, **arrays), random, 0.25)
 
 
 def _mat(random):
@@ -223,18 +212,14 @@ def _mat(random):
     if random.random() < 0.4:
         name = random.choice(("X", "group"))
         arrays[name] = malformed.array(random, arrays[name])
-    byte_faults = random.getrandbits(32) if random.random() < 0.6 else None
-    packed = random.random() < 0.5
 
     def write(path):
         try:
-            savemat(path, arrays, do_compression=packed)
+            savemat(path, arrays, do_compression=random.random() < 0.5)
         except (TypeError, ValueError, UnicodeError):  # of arrays that MATLAB does not have
             path.write_bytes(b"MATLAB")
-        if byte_faults is not None:
-            path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
 
-    return _read_case(f"mat {'bytes changed' if byte_faults is not None else ''}", "a.mat", write)
+    return _written("a.mat", write, random, 0.6)
 
 
 def _pt(random):
@@ -250,35 +235,30 @@ def _pt(random):
     if random.random() < 0.1:
         del parts[name]
     tensors = {k: torch.from_numpy(np.array(one)) if isinstance(one, np.ndarray) else one for k, one in parts.items()}
-    content = random.choice(
-        (tensors, tensors, (tensors, {"x": [0, 8]}), [tensors], (tensors, malformed.json_value(random)))
-    )
-    byte_faults = random.getrandbits(32) if random.random() < 0.25 else None
-
-    def write(path):
-        torch.save(content, path)
-        if byte_faults is not None:
-            path.write_bytes(malformed.changed_bytes(Random(byte_faults), path.read_bytes()))
-
-    return _read_case(f"pt, {name} is {str(parts.get(name))[:60]!r}", "a.pt", write)
+    forms = (tensors, tensors, (tensors, {"x": [0, 8]}), [tensors], (tensors, malformed.json_value(random)))
+    content = random.choice(forms)
+    return _written("a.pt", lambda path: torch.save(content, path), random, 0.25)
 
 
-def _file_case(description, name, content):
-    encoded = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-    return _read_case(description, name, lambda path: path.write_bytes(encoded))
+def _gml(text):
+    return _written("a.gml", lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def _arrays_case(description, **arrays):
+def _pt_bytes(content):
+    return _written("a.pt", lambda path: path.write_bytes(content))
+
+
+def _npz_with(**arrays):
     given = {name: array for name, array in ({"edge_index": EDGE_INDEX} | arrays).items() if array is not None}
-    return _read_case(description, "a.npz", lambda path: np.savez(path, allow_pickle=False, **given))
+    return _written("a.npz", lambda path: np.savez(path, allow_pickle=False, **given))
 
 
-def _tensors_case(description, content):
-    return _read_case(description, "a.pt", lambda path: torch.save(content, path))
+def _tensors(content):
+    return _written("a.pt", lambda path: torch.save(content, path))
 
 
-def _tables_case(description, **tables):
-    return _tables_of(description, {name: text.encode() for name, text in tables.items()}, ".csv")
+def _tables(**tables):
+    return _tables_of({name: text.encode() for name, text in tables.items()}, ".csv")
 
 
 def _gml_of(node="", edge="", more=""):
@@ -313,61 +293,55 @@ _PLACES = np.nonzero(np.eye(NODES, k=1) + np.eye(NODES, k=-1))
 COMPRESSED = {"edge_index": None, "format": np.array(b"csr"), "data": np.ones(14, np.float32), "indices": _PLACES[1]}
 COMPRESSED |= {"indptr": np.searchsorted(_PLACES[0], np.arange(NODES + 1)), "shape": np.array([NODES, NODES])}
 EDGES = "source,target\n1,2\n2,3\n"
+KEY_TWICE = GRAPHML.format(
+    nodes='<node id="a"><data key="x">1</data><data key="x">5</data></node><node id="b"/>',
+    edges='<edge source="a" target="b"/>',
+)
 TENSORS = {"edge_index": torch.from_numpy(EDGE_INDEX)}
-REGRESSIONS = (
-    _file_case("an attribute of 400 digits", "a.gml", _gml_of("x " + "9" * 400)),
-    _file_case("an edge weight of 400 digits", "a.gml", _gml_of(edge="weight " + "9" * 400)),
-    _file_case("half a surrogate pair in a name", "a.gml", _gml_of('label "a&#55296;"').replace("x 2", 'label "b"')),
-    _file_case("half a surrogate pair in a class", "a.gml", _gml_of('class "a&#55296;"')),
-    _file_case("a class given twice", "a.gml", _gml_of("class 1 class 2")),
-    _file_case("a name given twice", "a.gml", _gml_of('label "a" label "b"').replace("x 2", 'label "c"')),
-    _file_case("an id of 2 MB among many", "a.gml", _many_nodes(f'label "{"x" * 2_000_000}"')),
-    _file_case("a class of 2 MB among many", "a.gml", _many_nodes(f'label "n0" class "{"x" * 2_000_000}"')),
-    _file_case(
-        "a key given twice",
-        "a.graphml",
-        GRAPHML.format(
-            nodes='<node id="a"><data key="x">1</data><data key="x">5</data></node><node id="b"/>',
-            edges='<edge source="a" target="b"/>',
-        ),
-    ),
-    _tables_case("a class of 2 MB", edges=EDGES, labels=f"id,label\n1,{'x' * 2_000_000}\n2,b\n"),
-    _tables_case("a column called by 2 MB", edges=EDGES, nodes=f"id,{'x' * 2_000_000}\n1,1\n2,3\n3,4\n"),
-    _tables_case("eight million columns", edges=EDGES, nodes="id" + ",a" * 8_000_000 + "\n1\n"),
-    _tables_case("a hundred thousand columns of one name", edges=EDGES, nodes="id" + ",a" * 99_990 + "\n1\n"),
-    _arrays_case("a node numbered 10^12", edge_index=EDGE_INDEX + 10**12),
-    _arrays_case("a node numbered beyond 2^63", edge_index=EDGE_INDEX.astype(np.uint64) + 2**63),
-    _arrays_case("bytes that are no text as labels", labels=np.array([b"a", b"\xff"] * 4)),
-    _arrays_case("half a surrogate pair in an id", node_ids=np.array(["a\ud800", *"bcdefgh"])),
-    _arrays_case("half a surrogate pair in a class", labels=np.array(["a\ud800", *"bcdefgh"])),
-    _arrays_case("features without a column", features=np.zeros((8, 0)), labels=LABELS),
-    _arrays_case("labels of structured type", labels=np.zeros(8, [("a", int)])),
-    _arrays_case("a form of matrix that is no text", **COMPRESSED | {"format": np.array(b"\xff")}),
-    _arrays_case("a form of matrix of no letters", **COMPRESSED | {"format": np.zeros((0, 2), "S3")}),
-    _arrays_case("complex indices", **COMPRESSED | {"indices": np.zeros(14, complex)}),
-    _arrays_case(
-        "starts of rows before an end of 0", **COMPRESSED | {"indptr": np.array([0, 0, 10**12, 5, 0, 0, 0, 0, 0])}
-    ),
-    _arrays_case("10^15 rows of nothing", **COMPRESSED | {"shape": np.array([10**15, 10**15])}),
-    _file_case("an archive cut short", "a.pt", b"PK\x05\x06" + bytes(18)),
-    _file_case("no archive after all", "a.pt", b"PK\x01\x02\xff" * 20 + b"PK\x05\x06" + b"\x01" * 18),
-    _tables_case(
-        "a cell of 5001 digits where numbers are",
+REGRESSIONS = {
+    "an attribute of 400 digits": _gml(_gml_of("x " + "9" * 400)),
+    "an edge weight of 400 digits": _gml(_gml_of(edge="weight " + "9" * 400)),
+    "half a surrogate pair in a name": _gml(_gml_of('label "a&#55296;"').replace("x 2", 'label "b"')),
+    "half a surrogate pair in a class": _gml(_gml_of('class "a&#55296;"')),
+    "a class given twice": _gml(_gml_of("class 1 class 2")),
+    "a name given twice": _gml(_gml_of('label "a" label "b"').replace("x 2", 'label "c"')),
+    "an id of 2 MB among many": _gml(_many_nodes(f'label "{"x" * 2_000_000}"')),
+    "a class of 2 MB among many": _gml(_many_nodes(f'label "n0" class "{"x" * 2_000_000}"')),
+    "a key given twice": _written("a.graphml", lambda path: path.write_text(KEY_TWICE, encoding="utf-8")),
+    "a class of 2 MB": _tables(edges=EDGES, labels=f"id,label\n1,{'x' * 2_000_000}\n2,b\n"),
+    "a column called by 2 MB": _tables(edges=EDGES, nodes=f"id,{'x' * 2_000_000}\n1,1\n2,3\n3,4\n"),
+    "eight million columns": _tables(edges=EDGES, nodes="id" + ",a" * 8_000_000 + "\n1\n"),
+    "a hundred thousand columns of one name": _tables(edges=EDGES, nodes="id" + ",a" * 99_990 + "\n1\n"),
+    "a cell of 5001 digits where numbers are": _tables(
         edges=EDGES,
         nodes="id,a,b\n1,1,x\n2,2,y\n3,1" + "0" * 5000 + ",z\n" + "".join(f"{i},{i},x\n" for i in range(4, 30)),
     ),
-    _arrays_case("an adjacency of three axes", edge_index=None, adjacency=np.ones((4, 4, 4))),
-    _read_case("an archive of 3 MB that unpacks to 3.4 GiB", "a.npz", _inflating),
-    _read_case("an array twice in an archive", "a.npz", _twice_in_an_archive),
-    _read_case("a member that is not an array", "a.npz", _no_array_in_an_archive),
-    _tensors_case("a node numbered 10^12 in a tensor", {"edge_index": torch.from_numpy(EDGE_INDEX + 10**12)}),
-    _tensors_case("10^12 nodes", TENSORS | {"num_nodes": 10**12}),
-    _tensors_case("10^400 nodes", TENSORS | {"num_nodes": 10**400}),
-    _tensors_case("fewer than no nodes", TENSORS | {"num_nodes": -1}),
-    _tensors_case("slices that are numbers", (TENSORS, {"x": 5})),
-    *(
-        _tensors_case(f"{part} that is {type(what).__name__}", TENSORS | {part: what})
+    "a node numbered 10^12": _npz_with(edge_index=EDGE_INDEX + 10**12),
+    "a node numbered beyond 2^63": _npz_with(edge_index=EDGE_INDEX.astype(np.uint64) + 2**63),
+    "bytes that are no text as labels": _npz_with(labels=np.array([b"a", b"\xff"] * 4)),
+    "half a surrogate pair in an id of an array": _npz_with(node_ids=np.array(["a\ud800", *"bcdefgh"])),
+    "half a surrogate pair in a class of an array": _npz_with(labels=np.array(["a\ud800", *"bcdefgh"])),
+    "features without a column": _npz_with(features=np.zeros((8, 0)), labels=LABELS),
+    "labels of structured type": _npz_with(labels=np.zeros(8, [("a", int)])),
+    "a form of matrix that is no text": _npz_with(**COMPRESSED | {"format": np.array(b"\xff")}),
+    "a form of matrix of no letters": _npz_with(**COMPRESSED | {"format": np.zeros((0, 2), "S3")}),
+    "complex indices": _npz_with(**COMPRESSED | {"indices": np.zeros(14, complex)}),
+    "starts of rows before an end of 0": _npz_with(**COMPRESSED | {"indptr": np.array([0, 0, 10**12, 5] + [0] * 5)}),
+    "10^15 rows of nothing": _npz_with(**COMPRESSED | {"shape": np.array([10**15, 10**15])}),
+    "an adjacency of three axes": _npz_with(edge_index=None, adjacency=np.ones((4, 4, 4))),
+    "an archive of 3 MB that unpacks to 3.4 GiB": _written("a.npz", _inflating),
+    "an array twice in an archive": _written("a.npz", _twice_in_an_archive),
+    "a member that is not an array": _written("a.npz", _no_array_in_an_archive),
+    "an archive cut short": _pt_bytes(b"PK\x05\x06" + bytes(18)),
+    "no archive after all": _pt_bytes(b"PK\x01\x02\xff" * 20 + b"PK\x05\x06" + b"\x01" * 18),
+    "a node numbered 10^12 in a tensor": _tensors({"edge_index": torch.from_numpy(EDGE_INDEX + 10**12)}),
+    "10^12 nodes": _tensors(TENSORS | {"num_nodes": 10**12}),
+    "10^400 nodes": _tensors(TENSORS | {"num_nodes": 10**400}),
+    "fewer than no nodes": _tensors(TENSORS | {"num_nodes": -1}),
+    "slices that are numbers": _tensors((TENSORS, {"x": 5})),
+    **{
+        f"{part} that is {what!r}": _tensors(TENSORS | {part: what})
         for part in ("edge_index", "x", "y", "edge_weight")
         for what in ({"a": 1}, "text", 5, [1, [2]], set(), torch.zeros(8, 0), torch.zeros(8, dtype=torch.bfloat16))
-    ),
-)
+    },
+}

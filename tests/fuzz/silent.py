@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from fuzz.case import Case, require, run_command
+from fuzz.case import require, run_command
 from fuzz.models import USES, model_of
 from mtgcn import Graph, read_graph
 from mtgcn.errors import GraphNote, InputError
@@ -32,7 +32,7 @@ def _timestamps(random):
 def timestamps_case(start, step, part):
     """Seconds since 1970 are as informative as seconds since the first row, in CSV as in Parquet."""
 
-    def attempt(folder):
+    def case(folder):
         seconds = np.round(step * (np.arange(NODES) + part * (np.arange(NODES) % 3)))
         found = []
         for offset, suffix in ((0.0, ".csv"), (start, ".csv"), (start, ".parquet")):
@@ -48,18 +48,17 @@ def timestamps_case(start, step, part):
             require(other.shape == found[0].shape, f"{other.shape[1]} columns")
             require(np.allclose(other, found[0], atol=1e-3), "other features")
 
-    return Case(f"{step:.3g} seconds apart from {start:.3g} on", attempt)
+    return case
 
 
 def _copies(random):
-    kinds = ("filled where labels are", "that tells the labels", "of noise")
-    return copy_case(random.choice(kinds), random.choice(("grade", "is_done", "Größe")), random.getrandbits(32))
+    return copy_case(random.choice(COPIES), random.choice(("grade", "is_done", "Größe")), random.getrandbits(32))
 
 
 def copy_case(kind, name, seed=0):
     """A column that copies the labels is named in a warning and left out of the expected accuracy; noise is not."""
 
-    def attempt(folder):
+    def case(folder):
         random = np.random.default_rng(seed)
         lines, labels = [f"id,size,{name}"], ["id,label"]
         for node in range(60):
@@ -73,12 +72,12 @@ def copy_case(kind, name, seed=0):
         (folder / "nodes.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "labels.csv").write_text("\n".join(labels) + "\n", encoding="utf-8")
         options = ["--nodes", "nodes.csv", "--knn", "5", "--labels", "labels.csv", "--method", "logistic"]
-        told = json.loads(run_command(["fit", *options, "--out", "model", "--json"]))
-        warned = any(f"'{name}'" in line for line in told["warnings"])
-        require(warned == (kind != "of noise"), f"warnings {told['warnings']}")
-        require(told["expected_accuracy"]["accuracy"] < 0.9, "an accuracy that only a copy explains")
+        summary = json.loads(run_command(["fit", *options, "--out", "model", "--json"]))
+        warned = any(f"'{name}'" in line for line in summary["warnings"])
+        require(warned == (kind != "of noise"), f"warnings {summary['warnings']}")
+        require(summary["expected_accuracy"]["accuracy"] < 0.9, "an accuracy that only a copy explains")
 
-    return Case(f"a column {kind}, {name}", attempt)
+    return case
 
 
 WORDS = ("root", "leaf", "anna", "ben", "x1", "n7", "12", "3.5", "source", "id", "Köln", "a b")
@@ -94,7 +93,7 @@ def _headers(random):
 def header_case(names, header, listed):
     """A first line of known nodes is an edge, and one of column names is not."""
 
-    def attempt(folder):
+    def case(folder):
         # Without a list of the nodes, a name that occurs in the first line alone may be that of a column.
         ends = [(0, 1), (2, 1), (3, 2), (4, 3), (int(listed), 4)]
         pairs = [(names[one], names[other]) for one, other in ends]
@@ -109,7 +108,7 @@ def header_case(names, header, listed):
         require(graph.num_nodes == 5 and graph.num_edges == 5, f"{graph.num_nodes} nodes, {graph.num_edges} edges")
         require(set(graph.node_ids.tolist()) == set(names), f"nodes {graph.node_ids.tolist()}")
 
-    return Case(f"{'with' if header else 'without'} a header: {names[0]},{names[1]}{', listed' * listed}", attempt)
+    return case
 
 
 CLASSES = ("-1", "0", "1", "1.0", "01", "2", "9", "10", "yes", "Yes", "cat", "Cat", "é", "e\u0301", "a\u200bb", "ab")
@@ -123,7 +122,7 @@ def _spellings(random):
 def spelling_case(names):
     """Files and lists of texts give the same classes; look-alikes and missing values are noted."""
 
-    def attempt(folder):
+    def case(folder):
         cells = [names[node % len(names)] for node in range(NODES)]
         (folder / "edges.csv").write_text(
             "source,target\n" + "".join(f"n{node},n{(node + 1) % NODES}\n" for node in range(NODES)), encoding="utf-8"
@@ -150,7 +149,7 @@ def spelling_case(names):
             by_list = Graph.from_scipy(graph.adjacency, y=cells)
             require(by_list.class_names == graph.class_names, f"{by_list.class_names} from a list")
 
-    return Case(f"classes {list(names)}", attempt)
+    return case
 
 
 def _plain(name):
@@ -166,7 +165,7 @@ def _links(random):
 def link_case(name, target, use):
     """Every use of a model with a link in its folder leaves the target alone, and those that write refuse."""
 
-    def attempt(folder):
+    def case(folder):
         outside = folder / "outside"
         outside.mkdir()
         for content in ("report.html", "card.json", "notes.txt"):
@@ -187,28 +186,30 @@ def link_case(name, target, use):
         require(contents == dict.fromkeys(("report.html", "card.json", "notes.txt"), "precious"), f"{contents} outside")
         require(not os.path.lexists(folder / "nowhere"), "a file at the end of a link")
 
-    return Case(f"{name} is a link to a {target}, {use}", attempt)
+    return case
 
 
 KINDS = (
     *(_timestamps, _timestamps, _copies, _headers, _headers, _headers),
     *(_spellings, _spellings, _spellings, _links, _links, _links),
 )
-REGRESSIONS = (
-    timestamps_case(1.7e9, 100, 0.5),
-    timestamps_case(1.7e12, 1, 0.5),
-    *(copy_case(kind, "grade") for kind in ("filled where labels are", "that tells the labels", "of noise")),
-    header_case(["root", "n1", "n2", "n3", "n4"], header=False, listed=False),
-    header_case(["root", "n1", "n2", "n3", "n4"], header=False, listed=True),
-    header_case(["anna", "ben", "x1", "n7", "leaf"], header=True, listed=False),
-    spelling_case(["-1", "0", "1"]),
-    spelling_case(["10", "9", "2"]),
-    spelling_case(["1.0", "1", "x"]),
-    spelling_case(["é", "e\u0301"]),
-    spelling_case(["cat", "Cat"]),
-    spelling_case(["a\u200bb", "ab"]),
-    spelling_case(["nan", "a", "b"]),
-    *(link_case(name, "folder", use) for name in (".replacement", "more") for use in ("label", "page", "answers")),
-    link_case("report.html", "file", "page"),
-    link_case(".mtgcn.lock", "file", "label"),
-)
+COPIES = ("filled where labels are", "that copies the labels", "of noise")
+SPELLINGS = (["-1", "0", "1"], ["10", "9", "2"], ["1.0", "1", "x"], ["é", "e\u0301"], ["cat", "Cat"])
+SPELLINGS += (["a\u200bb", "ab"], ["nan", "a", "b"])
+NUMBERED = ["root", "n1", "n2", "n3", "n4"]
+REGRESSIONS = {
+    "seconds as numbers": timestamps_case(1.7e9, 100, 0.5),
+    "milliseconds as numbers": timestamps_case(1.7e12, 1, 0.5),
+    **{f"a column {kind}": copy_case(kind, "grade") for kind in COPIES},
+    "no header": header_case(NUMBERED, header=False, listed=False),
+    "no header, nodes listed": header_case(NUMBERED, header=False, listed=True),
+    "a header": header_case(["anna", "ben", "x1", "n7", "leaf"], header=True, listed=False),
+    **{f"classes {names}": spelling_case(names) for names in SPELLINGS},
+    **{
+        f"{name} is a link, {use}": link_case(name, "folder", use)
+        for name in (".replacement", "more")
+        for use in ("label", "page", "answers")
+    },
+    "report.html is a link": link_case("report.html", "file", "page"),
+    ".mtgcn.lock is a link": link_case(".mtgcn.lock", "file", "label"),
+}

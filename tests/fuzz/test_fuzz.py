@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuzz.case import Case, Unsound, require, succeeds
+from fuzz.case import Unsound, require, succeeds
 from mtgcn.errors import InputError
 
 # Examples that take about as long for each kind; make fuzz multiplies them.
@@ -21,15 +21,13 @@ EXAMPLES |= {"silent": 30}
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}
 REGRESSIONS = [
-    pytest.param(case, id=f"{name}: {case.description[:80]}")
+    pytest.param(case, id=f"{name}: {description[:80]}")
     for name, module in SURFACES.items()
-    for case in module.REGRESSIONS
+    for description, case in module.REGRESSIONS.items()
 ]
 
 
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 @pytest.mark.slow
@@ -52,26 +50,22 @@ def test_random_cases(surface, tmp_path):
     )
     @given(st.randoms(use_true_random=True))
     def attempt(random):
-        case = SURFACES[surface].random_case(random)
-        successes.append(succeeds(case, tmp_path / str(next(numbers))))
+        successes.append(succeeds(SURFACES[surface].random_case(random), tmp_path / str(next(numbers))))
 
     attempt()
     assert sum(successes) > len(successes) / 20  # a surface that refuses everything tests nothing
 
 
-def _raises(error):
-    def attempt(folder):
-        raise error
-
-    return attempt
+def _raise(error):
+    raise error
 
 
 @pytest.mark.parametrize(
-    ("attempt", "raised"),
+    ("case", "raised"),
     [
-        (_raises(KeyError("x")), KeyError),
-        (_raises(InputError("")), Unsound),
-        (_raises(InputError("x" * 10_000)), Unsound),
+        (lambda folder: _raise(KeyError("x")), KeyError),
+        (lambda folder: _raise(InputError("")), Unsound),
+        (lambda folder: _raise(InputError("x" * 10_000)), Unsound),
         (lambda folder: warnings.warn("overflow", RuntimeWarning, stacklevel=1), RuntimeWarning),
         (lambda folder: require(False, "NaN"), Unsound),
         (lambda folder: sys.exit(0), SystemExit),
@@ -79,6 +73,6 @@ def _raises(error):
         (lambda folder: signal.raise_signal(signal.SIGPROF), BaseException),
     ],
 )
-def test_failures_are_detected(attempt, raised, tmp_path):
+def test_failures_are_detected(case, raised, tmp_path):
     with pytest.raises(raised):
-        succeeds(Case("broken", attempt), tmp_path / "case")
+        succeeds(case, tmp_path / "case")

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from mtgcn.errors import InputError
 from mtgcn.linalg import neighbours
-from mtgcn.linalg.neighbours import nearest, neighbour_graph
+from mtgcn.linalg.neighbours import neighbour_graph, neighbour_search
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +38,12 @@ def test_neighbour_graph_matches_brute_force(points, metric, mutual, sparse):
     assert np.array_equal(neighbour_graph(table, 5, metric, mutual).toarray(), expected)
 
 
-def test_equal_rows_are_neighbours():
-    edges = neighbour_graph(np.zeros((6, 2)), k=3)
-    assert edges.diagonal().sum() == 0
-    assert (edges.sum(axis=1) >= 3).all()
-    assert (edges != edges.T).nnz == 0
-
-
 def test_nearest_by_hand():
-    assert nearest([[0.0], [10.0], [4.0]], [[1.0], [9.0]], k=2).tolist() == [[0, 2], [1, 2]]
-    assert nearest([[0.0], [10.0]], [[0.0]], k=1).tolist() == [[0]]  # a known row is its own neighbour
+    search = neighbour_search([[0.0], [10.0], [4.0]], 2, "euclidean")
+    assert search([[1.0], [9.0]]).tolist() == [[0, 2], [1, 2]]
+    assert search([[0.0]])[0, 0] == 0  # a known row is its own neighbour
+    with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
+        neighbour_search([[0.0], [1.0]], 3, "euclidean")
 
 
 @pytest.mark.parametrize("metric", neighbours.BY_PRODUCTS)
@@ -66,9 +62,13 @@ def test_search_by_products_is_exact(monkeypatch, metric, rows):
     assert found[3, 7] == 1
 
 
-def test_search_by_products_among_equal_rows(monkeypatch):
-    monkeypatch.setattr(neighbours, "EXACT_ROWS", 0)
+@pytest.mark.parametrize("work", [2**40, pytest.param(0, marks=pytest.mark.long)], ids=["products", "approximate"])
+@pytest.mark.parametrize("rows", [0, neighbours.EXACT_ROWS])
+def test_search_among_equal_rows(monkeypatch, rows, work):
+    monkeypatch.setattr(neighbours, "EXACT_ROWS", rows)
+    monkeypatch.setattr(neighbours, "EXACT_WORK", work)
     edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
+    assert np.array_equal(edges, edges.T)
     assert np.trace(edges) == 0
     assert (edges.sum(axis=1) >= 4).all()
     assert edges[:300, 300:].sum() == 0
@@ -124,15 +124,6 @@ def test_approximate_search_is_accurate_and_reproducible(always_approximate, spa
     assert torch.get_num_threads() == 1
 
 
-@pytest.mark.long
-def test_approximate_search_among_equal_rows(always_approximate):
-    edges = neighbour_graph(np.repeat([[0.0, 0.0], [1.0, 2.0]], 300, axis=0), k=4).toarray()
-    assert np.array_equal(edges, edges.T)
-    assert np.trace(edges) == 0
-    assert (edges.sum(axis=1) >= 4).all()
-    assert edges[:300, 300:].sum() == 0
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -143,19 +134,11 @@ def test_approximate_search_among_equal_rows(always_approximate):
         ({"X": sp.csr_array([[0.0], [1.0], [np.inf]])}, "a feature of row 2 is NaN or infinite"),
         ({"X": [["a"], ["b"], ["c"]]}, "X is no table of numbers"),
         ({"X": [1.0, 2.0, 3.0]}, r"X of shape \(3,\); give a table"),
-        ({"X": np.zeros((3, 0))}, r"X of shape \(3, 0\)"),
     ],
 )
 def test_invalid_tables_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         neighbour_graph(**{"X": [[0.0], [1.0], [2.0]], "k": 1, **given})
-
-
-def test_invalid_new_rows_are_refused():
-    with pytest.raises(InputError, match="new rows have 2 features and known ones 1"):
-        nearest([[0.0], [1.0]], [[0.0, 1.0]], k=1)
-    with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
-        nearest([[0.0], [1.0]], [[0.0]], k=3)
 
 
 def test_ties_do_not_depend_on_threads():

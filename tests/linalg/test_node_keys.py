@@ -6,7 +6,7 @@ import torch
 from mtgcn.communicator import ONE_PROCESS
 from mtgcn.graph import Graph
 from mtgcn.linalg import node_keys as module
-from mtgcn.linalg.node_keys import as_array, as_tensor, keyed_bits, keyed_normal, node_keys, splitmix64
+from mtgcn.linalg.node_keys import as_tensor, keyed_bits, keyed_normal, node_keys, splitmix64
 
 MANY = splitmix64(np.arange(20_000, dtype=np.uint64))
 WORDS = np.append(MANY[:5000], np.array([0, 1, 2**63, 2**64 - 1], dtype=np.uint64))
@@ -160,10 +160,3 @@ def test_blocks_give_the_same_keys(make_graph, monkeypatch, kind):
     expected = keys_of(Graph(graph.adjacency, features))
     monkeypatch.setitem(module.AT_ONCE, "cpu", 8)
     np.testing.assert_array_equal(keys_of(Graph(graph.adjacency, features)), expected)
-
-
-def test_tensors_and_arrays_have_the_same_bits():
-    keys = as_tensor(WORDS)
-    np.testing.assert_array_equal(as_array(splitmix64(keys)), splitmix64(WORDS))
-    positions = ONE_PROCESS.positions(keyed_bits(keys, 3, 9))
-    np.testing.assert_array_equal(np.argsort(positions.numpy()), np.argsort(keyed_bits(WORDS, 3, 9)))

@@ -105,7 +105,6 @@ def test_tiled_product_matches(monkeypatch, tile_bytes):
     x = numbers(1000, 8)
     monkeypatch.setattr(operators, "UNTILED_BYTES", 0)
     monkeypatch.setattr(operators, "TILE_BYTES", tile_bytes)
-    monkeypatch.setattr(operators, "ROWS_AT_ONCE", 256)
     tiled = operators.SparseOperator(matrix, CPU)
     np.testing.assert_allclose(tiled.multiply(x), matrix @ x.numpy(), atol=1e-4)
     assert len(tiled._tiles) == -(-1000 * 32 // tile_bytes)

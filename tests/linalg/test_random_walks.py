@@ -1,5 +1,3 @@
-from functools import partial
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -171,8 +169,9 @@ def test_refinement_reaches_64_bit_accuracy(make_graph, monkeypatch):
     monkeypatch.setattr(module, "conjugate_gradients", recorded)
     walk = AbsorbingWalk(make_graph(nodes=60, weighted=True), 1e-6)
     right = walk._right_hand_side(np.arange(5))
-    centred = partial(walk._centred, component=walk.component[:5])
-    found = module.refined(walk.matrix, walk._in_32_bits, right, centred)
+    found = module.refined(
+        walk.matrix, walk._in_32_bits, right, lambda values, columns: walk._centred(values, walk.component[columns])
+    )
     assert set(bits) == {32}
     assert len(bits) > 1
     left = np.linalg.norm(right - walk.matrix @ found, axis=0) / np.linalg.norm(right, axis=0)

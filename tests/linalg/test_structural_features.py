@@ -2,14 +2,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtgcn import load
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.structural_features import MAX_WALK, OF_COMPONENTS, structural_features, with_structural_features
-from mtgcn.methods import create
-from mtgcn.splits import draw_splits
-from mtgcn.task import observe
+from mtgcn.linalg.structural_features import MAX_WALK, OF_COMPONENTS, structural_features
 
 
 def random_graph(nodes, edges, seed=0, isolated=0):
@@ -102,22 +98,3 @@ def test_features_are_order_invariant(make_graph):
 def test_graph_without_edges_is_refused():
     with pytest.raises(InputError, match="neither features nor edges between its nodes; give features, or edges"):
         structural_features(Graph(adjacency=np.eye(3)))
-
-
-@pytest.mark.data
-@pytest.mark.long
-def test_cora_without_features():
-    """Structural features beat rows of the adjacency matrix."""
-    cora = load("cora")
-    splits = draw_splits(cora, 4, 6, seed=1)
-    accuracy = {}
-    rows = sp.csr_array(cora.adjacency + sp.eye_array(cora.num_nodes))
-    bare = Graph(adjacency=cora.adjacency, labels=cora.labels, class_names=cora.class_names, name="cora")
-    for name, graph in {
-        "adjacency": Graph(bare.adjacency, rows, bare.labels, class_names=bare.class_names, name="cora"),
-        "structure": with_structural_features(bare),
-    }.items():
-        predicted = create("mt-gcn").fit(observe(graph, splits, seed=0)).probabilities.argmax(-1)
-        accuracy[name] = np.mean([(predicted[r] == cora.labels)[split.test].mean() for r, split in enumerate(splits)])
-    assert accuracy["structure"] > accuracy["adjacency"]
-    assert accuracy["structure"] > 0.6

@@ -58,35 +58,15 @@ def test_invalid_prediction_is_refused(two_runs, change, message):
         fit_in_chunks(as_method(Answering(change)), two_runs)
 
 
-def test_divergence_names_batch_and_setting(two_runs):
-    with pytest.raises(InputError) as refusal:
-        fit_in_chunks(create("planetoid", context_learning_rate=50, epochs=3, label_batches=20), two_runs)
-    assert str(refusal.value) == (
-        "Planetoid.fit returned probabilities that are not finite (NaN): an embedding was not finite from batch "
-        f"{first_bad_batch(two_runs)} of 24 on; context_learning_rate is 50 (usually 0.01), bring it nearer to that"
-    )
-
-
-def first_bad_batch(task):
-    """By training on one batch of the label context after the other."""
-    for batches in range(1, 21):
-        method = create("planetoid", context_learning_rate=50, label_batches=batches, walks_per_node=0)
-        if not method.embeddings(task).isfinite().all():
-            return batches
-    raise AssertionError("none of these batches is")
-
-
-def test_divergence_names_epoch(two_runs, monkeypatch):
-    """A step that is far too long, which no setting allows, is one in the second epoch."""
-    monkeypatch.setattr("mtgcn.training.loop.EPSILON", 1e-45)
+def test_divergence_names_settings(two_runs):
+    """A step that is far too long, which no setting allows."""
     method = create("gcn", epochs=6, dropout=0.25)
     object.__setattr__(method, "learning_rate", 1e38)
     with pytest.raises(InputError) as refusal:
         fit_in_chunks(method, two_runs)
     assert str(refusal.value) == (
-        "GCNWithoutValidation.fit returned probabilities that are not finite (NaN): its loss 'supervised' was not "
-        "finite from epoch 2 of 6 on; dropout is 0.25 (usually 0.5), learning_rate is 1e+38 (usually 0.01), bring them "
-        "nearer to that"
+        "GCNWithoutValidation.fit returned probabilities that are not finite (NaN); dropout is 0.25 (usually 0.5), "
+        "learning_rate is 1e+38 (usually 0.01), bring them nearer to that"
     )
 
 
@@ -149,9 +129,6 @@ def test_extreme_settings_are_finite_or_refused(make_graph, name, setting, monke
     for value in [*filter(allowed, small), *[*filter(allowed, large)][-1:]]:
         answer, refusal = answered(create(name, **settings | {setting: value}), task)
         assert f"{setting} is {value:g} (usually " in refusal if answer is None else np.isfinite(answer).all()
-    for value in (1e38, np.inf, -np.inf, np.nan):
-        with pytest.raises(InputError, match=f"^{setting} is "):
-            create(name, **{setting: value})
 
 
 RUNS = 2
@@ -195,16 +172,6 @@ def test_apply_is_order_invariant(make_graph):
     shuffled = Graph(graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names)
     probabilities = method.apply(prediction.parameters, shuffled)
     np.testing.assert_allclose(probabilities, prediction.peers[:, :, order], atol=1e-6)
-
-
-def test_apply_with_output_first(make_graph):
-    graph = make_graph()
-    method = quick("mt-gcn", output="first")
-    prediction = fitted(method, graph)
-    peers = method.apply(prediction.parameters, graph)
-    np.testing.assert_allclose(peers, prediction.peers, atol=1e-6)
-    np.testing.assert_allclose(method.combined(peers), prediction.probabilities, atol=1e-6)
-    assert np.abs(peers.mean(axis=1) - prediction.probabilities).max() > 1e-3
 
 
 def test_apply_refuses_other_features(make_graph):

@@ -52,12 +52,6 @@ def test_equals_the_formula(make_graph, alphas, steps):
         np.testing.assert_allclose(found.probabilities[run], reference(*arguments), atol=1e-4)
 
 
-def test_the_authors_values_are_the_defaults():
-    method = create("correct-and-smooth")
-    assert (method.correction_alpha, method.smoothing_alpha) == (0.98, 0.65)
-    assert (method.correction_steps, method.smoothing_steps) == (50, 50)
-
-
 def test_a_node_without_edges_keeps_its_base_prediction(make_graph):
     graph = make_graph(nodes=60, unreached=True)
     alone = np.flatnonzero(graph.adjacency.sum(1) == 0)

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_dropout_differs_between_layers_and_keeps_the_mean(two_runs):
     assert dropped.mean() == pytest.approx(whole.mean().item(), rel=0.02)
 
 
-def test_equals_plain_adam(make_graph, dense_propagation, dense_features, weights_of):
+def test_equals_plain_adam(make_graph, dense_propagation, dense_features, weights_of, assert_trained_by_adam):
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, [3, 2, 1], runs=2, seed=0), seed=0)
     settings = {"epochs": 10, "dropout": 0, "input_dropout": 0, "weight_decay": 0.05, "layer_decay": 0.2}
@@ -83,12 +84,9 @@ def test_equals_plain_adam(make_graph, dense_propagation, dense_features, weight
         weights = [part.requires_grad_() for part in weights_of(network, run, 0)]
         layers = network.weights[:, run, 0].detach().double().requires_grad_()
         groups = [{"params": weights, "weight_decay": 0.05}, {"params": [layers], "weight_decay": 0.2}]
-        optimizer = torch.optim.Adam(groups, lr=0.02)
-        nodes, classes = task.labelled.index[run], task.labelled.classes[run]
-        for epoch in range(10):
-            loss = torch.nn.functional.cross_entropy(logits(weights, layers)[nodes], classes)
-            np.testing.assert_allclose(found.history["supervised"][epoch, run, 0], loss.item(), rtol=1e-3)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        np.testing.assert_allclose(found.probabilities[run], logits(weights, layers).softmax(1).detach(), atol=1e-4)
+        nodes, classes, of_run = task.labelled.index[run], task.labelled.classes[run], partial(logits, weights, layers)
+
+        def losses(_, nodes=nodes, classes=classes, of_run=of_run):
+            return {"supervised": torch.nn.functional.cross_entropy(of_run()[nodes], classes)}
+
+        assert_trained_by_adam(found, run, groups, 0.02, 10, losses, of_run)

@@ -49,17 +49,6 @@ def test_logits_at_some_nodes(task, training):
     assert (not training) or not torch.allclose(everywhere, network.eval().logits())
 
 
-def test_learned_by_gradient_of_the_labels(task):
-    history = create("krylov").fit(task).history["supervised"]  # epochs, runs, peers
-    assert (history[-1] < history[0] / 2).all()
-
-
-def test_directions_reduce_the_features(task):
-    found = create("krylov", directions=5, degree=1, epochs=1).fit(task.select(np.array([0])))
-    assert found.parameters["basis"].shape == (1, 12, 5)
-    assert found.parameters["weight0"].shape == (1, 10, 1, 64)
-
-
 def test_apply_to_other_graphs(graph, task, make_graph):
     method, order = create("krylov", epochs=5), np.random.default_rng(0).permutation(60)
     prediction = method.fit(task)

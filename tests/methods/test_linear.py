@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.methods import create, fit_in_chunks
+from mtgcn.methods import create
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
@@ -130,12 +130,6 @@ def test_apply_to_other_graphs(name, graph, task, make_graph):
     narrower = replace(unseen, features=unseen.features[:, :-1])
     with pytest.raises(InputError, match="a graph with 11 features, where the model has learned from 12; use a graph"):
         method.apply(prediction.parameters, narrower)
-
-
-def test_runs_cut_into_chunks_are_the_same(task):
-    for name in ("ppr", "ppr-self"):
-        together, apart = create(name).fit(task), fit_in_chunks(create(name), task, memory_budget=1)
-        np.testing.assert_allclose(apart.probabilities, together.probabilities, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", SELF_TRAINED)

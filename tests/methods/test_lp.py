@@ -47,15 +47,6 @@ def test_single_labels_count_and_not_their_number():
     assert create("lp").fit(task).probabilities[0, 3].argmax() == 1
 
 
-@pytest.mark.parametrize("unit", [1e-11, 1e-3, 1000.0, 1e10, 1e11])
-def test_the_unit_of_edge_weights_does_not_matter(make_graph, unit):
-    graph = make_graph(weighted=True)
-    other = Graph(adjacency=graph.adjacency.astype(np.float64) * unit, labels=graph.labels)
-    splits = draw_splits(graph, 2, runs=2, seed=0)
-    answers = [create("lp").fit(observe(one, splits, seed=0)).probabilities for one in (graph, other)]
-    np.testing.assert_allclose(*answers, atol=1e-5)
-
-
 def test_unreached_nodes_get_mean_probabilities():
     edges = np.zeros((7, 7))
     for one, other in ((0, 1), (2, 3), (4, 5)):

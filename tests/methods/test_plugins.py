@@ -173,13 +173,11 @@ def test_create_imports_nothing(own_module):
     ("reference", "complaint"),
     [
         ("their_methods:", "write module:Class"),
-        (":Frequencies", "write module:Class"),
         ("their_methods:Frequencies()", "write module:Class"),
         ("their_methods.py:Frequencies", "names a file; name the module, 'their_methods'"),
         ("their_methods:Frequency", "unknown class of module their_methods 'Frequency'; did you mean 'Frequencies'"),
         ("their_methods:NoMethod", "NoMethod is no class with a method fit"),
         ("missing_module:Thing", "no module 'missing_module' in .* or on Python's path; go to its folder"),
-        ("missing.module:Thing", "no module 'missing.module' in"),
     ],
 )
 @pytest.mark.usefixtures("own_module")

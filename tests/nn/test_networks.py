@@ -11,8 +11,9 @@ from torch.nn.functional import elu
 
 from mtgcn.graph import Graph
 from mtgcn.linalg.normalisation import normalized_laplacian, scaled_laplacian
+from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.nn import networks
-from mtgcn.nn.base import NetworkSettings, rows_at
+from mtgcn.nn.base import MLP, NetworkSettings, rows_at
 from mtgcn.nn.networks import APPNP, GAT, GCN, HEADS, Chebyshev
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
@@ -75,7 +76,8 @@ NETWORKS = {
     "appnp": (APPNP, appnp),
     "gat": (GAT, attention),
     "gat by run": (GAT, attention),
-    **{f"chebyshev {k}": (lambda *args, k=k: Chebyshev(*args, degree=k), chebyshev(k)) for k in (0, 1, 2, 4)},
+    **{f"chebyshev {k}": (Chebyshev, chebyshev(k)) for k in (1, 2, 4)},
+    "mlp": (MLP, chebyshev(0)),
 }
 
 
@@ -106,7 +108,8 @@ def test_stack_matches_models(make_graph, dense_propagation, dense_features, mon
     graph = make_graph(weighted=True)
     task = observe(graph, draw_splits(graph, 1, runs, seed=0), seed=1)
     build, formula = NETWORKS[name]
-    network = build(task, peers, NetworkSettings(hidden_channels=hidden, dropout=0))
+    degree = int(name.removeprefix("chebyshev ")) if build is Chebyshev else 1
+    network = build(task, peers, ChebyshevFilters(degree=degree, hidden_channels=hidden, dropout=0))
     given = graph, dense_propagation(graph), dense_features(graph)
     direction = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 3, runs, peers)))
     logits = network.logits()

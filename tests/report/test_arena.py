@@ -50,6 +50,17 @@ def test_page(arena):
     assert "<b>too" not in arena_page(arena)
 
 
+def test_groups_have_sections_of_their_own(arena, monkeypatch):
+    cells = dict(arena.cells) | {("crabs", labels): arena.cells["cora", labels] for labels in (1, 5)}
+    page = HtmlPage(arena_page(replace(arena, cells=cells)))
+    page.assert_self_contained()
+    assert {"ranks", "margins", "tables-margins", "tables-heat"} < {*page.ids}
+    assert "4 methods on 3 graphs with 1, 5 labels per class." in page.text
+    assert "4 methods on 1 table with 1, 5 labels per class. All methods of a cell, a graph or table" in page.text
+    assert "mtgcn arena --graphs crabs --methods " in page.text
+    assert "Tables: Mean ranks" in page.text
+
+
 def test_tables(arena):
     page = HtmlPage(arena_page(arena))
     assert ["method", "all", "1 label", "5 labels"] in page.rows

@@ -10,7 +10,7 @@ from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
 from mtgcn.training.loop import Adam, Optimiser, Phase, PseudoLabelRecord, Step, recording, train
-from mtgcn.training.progress import note_divergence, progress_callbacks, report_progress, watching_divergence
+from mtgcn.training.progress import progress_callbacks, report_progress
 
 
 class Two:
@@ -185,23 +185,6 @@ def test_chunks_fit_the_memory_budget(task, monkeypatch):
     assert sizes == [2, 1, 1, 1, 1, 3]
 
 
-def test_divergence_of_a_phase_is_noted(task):
-    # Losses that a phase does not have are NaN in the history, but not divergent.
-    network = GCN(task, 2, NetworkSettings())
-
-    def step(name, factor):
-        return lambda: Step({name: sum_of_parameters(network, factor)}, {"note": torch.full((3, 2), torch.nan)})
-
-    phases = [Phase(3, step("one", 1.0)), Phase(2, step("two", 1.0)), Phase(4, step("three", torch.inf))]
-    with watching_divergence() as found:
-        train(network, phases[:2], ADAM)
-    assert found == []
-    with watching_divergence() as found:
-        history = train(network, phases, ADAM)
-    assert found == ["its loss 'three' was not finite from epoch 6 of 9 on"]
-    assert np.isnan(history["one"][3:]).all()
-
-
 # Progress
 
 
@@ -244,22 +227,6 @@ def test_values_are_computed_only_for_a_callback():
         report_progress(3, 10, latest)
     report_progress(4, 10, latest)
     assert calls == [(3, 10)]
-
-
-def test_first_divergence_of_each_value_is_noted():
-    with watching_divergence() as found:
-        note_divergence("a loss", "epoch", np.ones((4, 2, 2)))
-        note_divergence("a loss", "epoch", np.array([[1, 2], [3, np.inf], [np.nan, 1]]), before=10, total=20)
-        note_divergence("a table", "batch", [True, True, False])
-        note_divergence("nothing", "batch", [])
-    assert found == ["a loss was not finite from epoch 12 of 20 on", "a table was not finite from batch 3 of 3 on"]
-
-
-def test_watching_ends_with_the_context():
-    with pytest.raises(ZeroDivisionError), watching_divergence() as found:
-        raise ZeroDivisionError
-    note_divergence("a loss", "epoch", np.array([np.nan]))
-    assert found == []
 
 
 # Records

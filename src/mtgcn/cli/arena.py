@@ -1,4 +1,4 @@
-"""`mtgcn arena`: every method on every graph at every label rate."""
+"""`mtgcn arena`: methods on graphs and tables at several label rates."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ METHODS_HELP = "Names that mtgcn methods lists; module:Class is one of your own.
 
 def arena(
     *,
-    graphs: Annotated[str | None, option("Only these.", "NAME,NAME…", default="all twelve")] = None,
+    graphs: Annotated[
+        str, option("Names that mtgcn datasets lists, or the groups graphs and tables.", "NAME,NAME…")
+    ] = "graphs",
     methods: Annotated[
         str | None,
-        option(METHODS_HELP, "NAME,NAME…", default="all that need no validation labels", complete=method_lists),
+        option(METHODS_HELP, "NAME,NAME…", default="those of the group", complete=method_lists),
     ] = None,
-    labels: Annotated[str, option("Labels per class.", "N,N…")] = "1,2,3,5,10,20",
-    runs: Annotated[int, option("Splits of each graph and label rate.", "N")] = 30,
+    labels: Annotated[
+        str | None, option("Labels per class.", "N,N…", default="1,2,3,5,10,20, of tables 3,5,20")
+    ] = None,
+    runs: Annotated[int | None, option("Splits of each graph and label rate.", "N", default="30, of tables 10")] = None,
     seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
-    final: Annotated[bool, option("Use splits reserved for final figures.", "", "--final")] = False,
+    final: Annotated[bool, option("Use splits and tables reserved for final figures.", "", "--final")] = False,
     validation_per_class: Annotated[int, option("Validation labels, for methods that use them.", "N")] = 0,
     out: Annotated[Path | None, option("Folder of rows and page; stored units are not run again.", "DIR")] = None,
     check: Annotated[Path | None, option("Recompute some of the rows in a folder instead.", "DIR")] = None,
@@ -30,9 +34,9 @@ def arena(
     ray: Annotated[str | None, option("Instead of --workers, a Ray cluster.", "ADDRESS|local")] = None,
     device: Device = "auto",
 ) -> None:
-    """Compare every method on every graph at every label rate, and write one page. An interrupted command resumes when
-    started again."""
-    from mtgcn.experiments.arena import GRAPHS, arena_units, missing_units, record_failure, stored_arena
+    """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes
+    when started again."""
+    from mtgcn.experiments.arena import arena_units, missing_units, record_failure, stored_arena
     from mtgcn.experiments.protocol import checked_seed
     from mtgcn.experiments.reproduce import machines, sweep
     from mtgcn.experiments.scoring import check_score
@@ -49,13 +53,13 @@ def arena(
     if out is None:
         raise InputError("no folder for the rows; add --out DIR")
     try:
-        rates = [int(part) for part in listed(labels, "labels")]
+        rates = None if labels is None else [int(part) for part in listed(labels, "labels")]
     except ValueError:
         raise InputError(f"labels is {labels!r}; give comma-separated whole numbers, such as 1,5,20") from None
     seed = checked_seed(seed, final=final)
     with machines(device, 1, workers, ray) as found, Store(out, warn=lambda text: remark(f"warning: {text}")) as store:
         units = arena_units(
-            GRAPHS if graphs is None else listed(graphs, "graphs"),
+            listed(graphs, "graphs"),
             names,
             rates,
             runs=runs,
@@ -70,7 +74,8 @@ def arena(
     if stored is None:
         raise InputError(f"all {len(units)} units failed; the lines above give the reasons")
     remark(f"wrote {write_arena(out, stored)}")
-    show(*markdown_lines(rank_table(rankings_of(stored))))
+    for part in stored.groups.values():
+        show(*markdown_lines(rank_table(rankings_of(part))))
 
 
 def _check(folder: Path, methods: list[str], seed: int, device: str) -> None:

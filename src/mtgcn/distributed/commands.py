@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mtgcn.cli import options as cli
-from mtgcn.errors import InputError, unknown_name
-from mtgcn.io.options import TableOptions
+from mtgcn.distributed.communicator import Ranks
+from mtgcn.distributed.fitting import FitOptions, fit_shards, without_new_nodes
+from mtgcn.distributed.sharding import shard_files
+from mtgcn.errors import InputError
+from mtgcn.memory import return_freed_blocks
+from mtgcn.report.progress import fitting_progress
+from mtgcn.workflows.output import collected_notes
 
 BAD_INPUT, FAILED, STOPPED = 2, 1, 143  # exit statuses
 # In messages about a rank that does not answer. Not every backend of torch has an exception class for that.
@@ -29,10 +33,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-class Stopped(Exception):
-    """A signal to end, such as torchrun sends when another process has failed; the argument is its number."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,12 +55,9 @@ def shard(
     as_json: cli.AsJson = False,
 ) -> None:
     """Split a graph into parts, a piece at a time: it need not fit into memory."""
-    from mtgcn.distributed.sharding import shard_files
-    from mtgcn.workflows.output import collected_notes
-
     if files.edges is None or files.nodes is None:
         raise InputError("shards need an edge list and a node table; give --edges and --nodes")
-    options = _checked(files.table_options())
+    options = without_new_nodes(files.table_options())
     with collected_notes() as notes:
         summary = shard_files(files.edges, files.nodes, out, parts, options)
     lines = (
@@ -73,63 +70,43 @@ def shard(
 
 
 @app.command()
+@cli.with_option_groups
 def fit(
     shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
     labels: Annotated[Path, cli.option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
     out: Annotated[Path, cli.option("Folder for the results; older ones are replaced.", "DIR")],
-    method: Annotated[str, cli.option("Method to fit.", "mt-plus|mt-gcn")] = "mt-plus",
-    settings: cli.Settings = None,
-    seed: cli.Seed = 0,
-    columns: cli.Columns = None,
-    unknown_nodes: Annotated[str, cli.option("Labels of unknown ids: error or drop.", "error|drop")] = "error",
-    header: cli.Header = None,
-    checkpoint: Annotated[Path | None, cli.option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None,
-    every: Annotated[int, cli.option("Epochs between checkpoints.", "N")] = 50,
-    resume: Annotated[bool, cli.option("Continue from the checkpoint, if there is one.", None, "--resume")] = False,
-    model: Annotated[
-        Path | None, cli.option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
-    ] = None,
+    options: FitOptions,
     device: cli.Device = "auto",
     as_json: cli.AsJson = False,
 ) -> None:
     """Predict the classes of all nodes from the labels of a few; started by torchrun, or as a single process."""
-    from mtgcn.distributed.communicator import Ranks
-    from mtgcn.distributed.fitting import FitOptions, fit_shards
-    from mtgcn.io.options import parsed_roles
-    from mtgcn.memory import return_freed_blocks
-    from mtgcn.report.progress import fitting_progress
-    from mtgcn.workflows.output import collected_notes
-
-    table = TableOptions(columns=parsed_roles(columns or ()), unknown_nodes=unknown_nodes, header=header)  # type: ignore[arg-type]
-    job = (checkpoint, every, resume, model)
-    options = FitOptions(shards, labels, out, method, settings or (), seed, *job, _checked(table))
     restart = "start the job again, with --checkpoint DIR to be able to resume it"
-    if checkpoint is not None:
-        restart = f"start the job again with --resume to continue from {checkpoint}"
+    if options.checkpoint is not None:
+        restart = f"start the job again with --resume to continue from {options.checkpoint}"
     return_freed_blocks()
     ranks = Ranks()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # torchrun sends it when another rank has failed
     try:
-        with _stopped_by_signals():
-            ranks = Ranks.started(device)
-            progress = fitting_progress(f"fitting {method}") if ranks.rank == 0 else nullcontext()
-            with collected_notes() as notes, progress:
-                card = fit_shards(options, ranks)
-            if ranks.rank == 0:
-                found = ", ".join(f"{name} {count}" for name, count in card["predicted"].items())
-                lines = (
-                    f"{card['nodes']} nodes, {card['labelled']} of them labelled: {found}",
-                    f"{card['method']['name']} on {card['ranks']} ranks, {card['seconds']:.1f} seconds of training",
-                    str(out),
-                )
-                content = {key: value for key, value in card.items() if key != "history"}
-                remarks = [f"note: {note}" for note in notes]
-                cli.print_result({**content, "out": out, "notes": notes}, lines, as_json, remarks, written=out)
-            ranks.end()
+        ranks = Ranks.started(device)
+        progress = fitting_progress(f"fitting {options.method}") if ranks.rank == 0 else nullcontext()
+        with collected_notes() as notes, progress:
+            card = fit_shards(shards, labels, out, options, ranks)
+        if ranks.rank == 0:
+            found = ", ".join(f"{name} {count}" for name, count in card["predicted"].items())
+            lines = (
+                f"{card['nodes']} nodes, {card['labelled']} of them labelled: {found}",
+                f"{card['method']['name']} on {card['ranks']} ranks, {card['seconds']:.1f} seconds of training",
+                str(out),
+            )
+            content = {key: value for key, value in card.items() if key != "history"}
+            remarks = [f"note: {note}" for note in notes]
+            cli.print_result({**content, "out": out, "notes": notes}, lines, as_json, remarks, written=out)
+        ranks.end()
         return
     except InputError as error:
         message, status = str(error), BAD_INPUT
-    except Stopped as stopped:
-        why = "interrupted" if stopped.args[0] == signal.SIGINT else "stopped, probably as another rank has failed"
+    except KeyboardInterrupt:
+        why = "interrupted" if ranks.count == 1 else "stopped by a signal, perhaps as another rank has failed"
         message, status = f"{why}; {restart}", STOPPED
     except RuntimeError as error:
         if ranks.count == 1 or not any(word in str(error).lower() for word in LOST_RANK):
@@ -137,28 +114,8 @@ def fit(
                 traceback.print_exc()
             raise typer.Exit(FAILED) from error
         message, status = f"another rank has ended or cannot be reached; {restart}", FAILED
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if ranks.first_to_report():
         cli.remark(f"error: {message}")
     raise typer.Exit(status)
-
-
-def _checked(files: TableOptions) -> TableOptions:
-    """Options for shards, which cannot add nodes."""
-    if files.unknown_nodes not in ("error", "drop"):
-        raise unknown_name("choice of --unknown-nodes", files.unknown_nodes, ("error", "drop"))
-    return replace(files, may_add_nodes=False)
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Within this context, SIGTERM and SIGINT raise `Stopped`."""
-
-    def stop(number: int, frame: object) -> None:
-        raise Stopped(number)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from mtgcn.communicator import Communicator
-from mtgcn.environment import chosen_device, versions
+from mtgcn.communicator import Communicator, Rows
+from mtgcn.environment import check_versions, chosen_device, versions
 from mtgcn.errors import InputError
-from mtgcn.linalg.node_keys import as_array
 from mtgcn.shapes import Float, Int, Real
+from mtgcn.task import MISSING
 
 T = TypeVar("T")
 
@@ -57,7 +57,10 @@ class Ranks:
         store, rank, count = next(rendezvous("env://", timeout=TIMEOUT))
         backend = "nccl" if chosen.type == "cuda" else "gloo"
         own_store = PrefixStore("mtgcn", store)
-        check_versions(own_store, rank, count)
+        own = {name: version for name, version in versions().items() if name != "python"}
+        own_store.set(f"versions {rank}", json.dumps(own))
+        for other in range(count):
+            check_versions(json.loads(own_store.get(f"versions {other}")), own, f"rank {other}")
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=TIMEOUT)
         return Ranks(rank, count, chosen, store=own_store)
 
@@ -75,14 +78,27 @@ class Ranks:
         self.sent += 2 * (self.count - 1) * summed.nbytes // self.count
         return summed.to(values.device)
 
-    def exchange(self, rows: Tensor, outgoing: list[int], incoming: list[int], out: Tensor | None = None) -> Tensor:
+    def exchange(self, rows: Tensor, outgoing: list[int], incoming: list[int]) -> Tensor:
         """Send rows, those for rank 0 first, and receive the rows of others; the lists count rows by rank."""
-        received = rows.new_empty(sum(incoming), *rows.shape[1:]) if out is None else out
-        if self.count > 1:
-            dist.all_to_all_single(received, rows.contiguous(), incoming, outgoing)
-            to_others = sum(outgoing) - outgoing[self.rank]
-            self.sent += to_others * rows.element_size() * rows[:1].numel() if len(rows) else 0
+        if self.count == 1:
+            return rows
+        received = rows.new_empty(sum(incoming), *rows.shape[1:])
+        dist.all_to_all_single(received, rows.contiguous(), incoming, outgoing)
+        self.sent += (sum(outgoing) - outgoing[self.rank]) * rows[:1].nbytes
         return received
+
+    def counts_from(self, outgoing: list[int]) -> list[int]:
+        """How many rows this rank receives from each, of which each sends `outgoing`."""
+        return [counts[self.rank] for counts in self.gather(outgoing)]
+
+    def ask(self, rows: Tensor, to: Int[Tensor, "rows"], answer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Send each row to a rank, and return its answer; `answer` finds a row for each of those that it receives."""
+        order = to.argsort(stable=True)
+        outgoing = torch.bincount(to, minlength=self.count).tolist()
+        incoming = self.counts_from(outgoing)
+        received = self.exchange(rows[order].to(self.device), outgoing, incoming)
+        answers = self.exchange(answer(received), incoming, outgoing).to(rows.device)
+        return torch.empty_like(answers).index_copy_(0, order, answers)
 
     def gather(self, value: Any) -> list[Any]:
         """The value of each rank, in their order."""
@@ -98,16 +114,16 @@ class Ranks:
 
     def together(self, work: Callable[[], T]) -> T:
         """The result of `work`, which does not communicate. An `InputError` of one rank is raised on all ranks."""
-        result: list[T] = []
+        result: Any = None
         fault = None
         try:
-            result.append(work())
+            result = work()
         except InputError as error:
             fault = str(error)
-        faults = [message for message in self.gather(fault) if message is not None]
-        if faults:
-            raise InputError(faults[0])
-        return result[0]
+        for message in self.gather(fault):
+            if message is not None:
+                raise InputError(message)
+        return result
 
     def first_to_report(self) -> bool:
         """Whether this rank is the first with an error: it prints the message, as the others fail for that reason."""
@@ -117,33 +133,6 @@ class Ranks:
             return bool(self.store.add("reported", 1) == 1)
         except RuntimeError:  # the store has ended with its process
             return True
-
-    def deliver(
-        self, rows: Int[np.ndarray, "some width"], to: Int[np.ndarray, "some"]
-    ) -> tuple[Int[np.ndarray, "received width"], Int[np.ndarray, "received"]]:
-        """Send each row to its rank; returns the rows received, ordered by sender, and their senders."""
-        order = np.argsort(to, kind="stable")
-        outgoing = np.bincount(to, minlength=self.count).tolist()
-        incoming = [counts[self.rank] for counts in self.gather(outgoing)]
-        if self.count == 1:
-            return rows, np.zeros(len(rows), dtype=np.int64)
-        sent = torch.from_numpy(np.ascontiguousarray(rows[order])).to(self.device)
-        received = self.exchange(sent, outgoing, incoming).cpu().numpy()
-        return received, np.repeat(np.arange(self.count), incoming)
-
-
-def check_versions(store: Any, rank: int, count: int) -> None:
-    """Raise an `InputError` on all ranks if packages differ between them."""
-    packages = {name: version for name, version in versions().items() if name != "python"}
-    store.set(f"versions {rank}", json.dumps(packages))
-    first, *others = (json.loads(store.get(f"versions {other}")) for other in range(count))
-    for other, found in enumerate(others, start=1):
-        for name in first:
-            if found.get(name) != first[name]:
-                raise InputError(
-                    f"rank {other} has {name} {found.get(name)} and rank 0 has {first[name]}; install the same version "
-                    "on all machines"
-                )
 
 
 MIN_LENGTH = 1e-11  # squared length of an independent column, relative to the longest; less is rounding error
@@ -155,17 +144,21 @@ class RankCommunicator(Communicator):
     has_whole_graph = False
 
     def __init__(
-        self, ranks: Ranks, starts: Sequence[int], numbers: Int[np.ndarray, "here"], border: Int[np.ndarray, "border"]
+        self,
+        ranks: Ranks,
+        starts: Int[np.ndarray, "starts"],
+        numbers: Int[np.ndarray, "here"],
+        border: Int[np.ndarray, "border"],
     ) -> None:
         """`numbers` are the rows of this rank's nodes in the node table, `border` the nodes that it needs of other
         ranks, by their position in the order of all nodes. All ranks call this."""
-        self.ranks, self.starts, self.boundary_size = ranks, np.asarray(starts), len(border)
+        self.ranks, self.starts, self.boundary_size = ranks, starts, len(border)
         self.num_nodes, self.here = int(starts[-1]), int(starts[ranks.rank + 1] - starts[ranks.rank])
         self._numbers = torch.from_numpy(numbers).to(ranks.device)
         self._sorted_numbers, self._row_of_sorted = self._numbers.sort()
         self._incoming = np.diff(np.searchsorted(border, starts)).tolist()
-        self._outgoing = [wanted[ranks.rank] for wanted in ranks.gather(self._incoming)]
-        wanted = torch.from_numpy(np.ascontiguousarray(border, dtype=np.int64)).to(ranks.device)
+        self._outgoing = ranks.counts_from(self._incoming)
+        wanted = torch.from_numpy(border).to(ranks.device)
         self._given = ranks.exchange(wanted, self._incoming, self._outgoing) - int(starts[ranks.rank])
 
     @property
@@ -177,18 +170,10 @@ class RankCommunicator(Communicator):
     def sum(self, values: Tensor) -> Tensor:
         return self.ranks.sum(values)
 
-    def mean_of_rows(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "width"]:
+    def mean_of_rows(self, rows: Rows) -> Rows:
+        if isinstance(rows, np.ndarray):
+            return self.mean_of_rows(torch.from_numpy(rows)).numpy()
         return (self.sum(rows.sum(0, dtype=torch.float64)) / self.num_nodes).to(rows.dtype)
-
-    def mean_and_std(
-        self, values: Float[np.ndarray, "nodes width"]
-    ) -> tuple[Float[np.ndarray, "width"], Float[np.ndarray, "width"]]:
-        def mean(values: np.ndarray) -> np.ndarray:
-            summed: np.ndarray = self.sum(torch.from_numpy(values.sum(axis=0))).numpy()
-            return summed / self.num_nodes
-
-        centre = mean(values)
-        return centre, np.sqrt(mean((values - centre) ** 2))
 
     def orthonormal(self, columns: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes rank"]:
         for _ in range(2):  # once leaves the rounding errors of short columns
@@ -205,46 +190,34 @@ class RankCommunicator(Communicator):
         return self._row_of_sorted[place.clamp(max=self.here - 1)]
 
     def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        def ranked(keys: np.ndarray) -> np.ndarray:
-            position = np.empty(len(keys), dtype=np.int64)
-            position[np.argsort(keys)] = sum(self.ranks.gather(len(keys))[: self.ranks.rank]) + np.arange(len(keys))
-            return position
+        def ranked(received: Tensor) -> Tensor:
+            before = sum(self.ranks.gather(len(received))[: self.ranks.rank])
+            return before + super(RankCommunicator, self).positions(received[:, 0])
 
-        return self._by_key(words, ranked)
+        return self._by_word(ranked, words)
 
     def duplicate_ranks(self, keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        def counted(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-            order, position = np.lexsort((numbers, keys)), np.arange(len(keys))
-            is_first = np.append(True, keys[order][1:] != keys[order][:-1])[: len(keys)]
-            before = np.empty(len(keys), dtype=np.int64)
-            before[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
-            return before
+        def counted(received: Tensor) -> Tensor:
+            order = received[:, 1].argsort()
+            found = super(RankCommunicator, self).duplicate_ranks(received[order, 0])
+            return torch.empty_like(found).index_copy_(0, order, found)
 
-        return self._by_key(keys, counted, self._numbers.cpu().numpy())
+        return self._by_word(counted, keys, self._numbers.to(keys.device))
 
-    def _by_key(
-        self, words: Int[Tensor, "nodes"], compute: Callable[..., np.ndarray], *more: Int[np.ndarray, "nodes"]
+    def _by_word(
+        self, answer: Callable[[Tensor], Tensor], words: Int[Tensor, "nodes"], *more: Int[Tensor, "nodes"]
     ) -> Int[Tensor, "nodes"]:
-        """Values that `compute` finds for the keys (and `more` numbers) that a rank receives, sent back to their nodes.
-        Smaller keys go to lower ranks, equal ones to the same; random keys are spread evenly."""
-        keys, half = as_array(words), np.uint64(32)
-        rank = ((keys >> half) * np.uint64(self.ranks.count) >> half).astype(np.int64)
-        sent = np.stack([keys.view(np.int64), np.arange(len(keys)), *more], 1)
-        received, sender = self.ranks.deliver(sent, rank)
-        values = compute(received[:, 0].view(np.uint64), *received[:, 2:].T)
-        back, _ = self.ranks.deliver(np.stack([received[:, 1], values], 1), sender)
-        found = torch.empty(self.here, dtype=torch.int64)
-        found[torch.from_numpy(back[:, 0])] = torch.from_numpy(back[:, 1])
-        return found.to(words.device)
+        """What `answer` finds for words that a rank receives. Smaller words go to lower ranks, equal ones to the same;
+        random words are spread evenly."""
+        rank = ((words >> 32) & 0xFFFFFFFF) * self.ranks.count >> 32
+        return self.ranks.ask(torch.stack([words, *more], 1), rank, answer)
 
     def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
         if self.ranks.count == 1:
             return rows
         there = rows.to(self.ranks.device)
-        both = there.new_empty(self.here + self.boundary_size, *rows.shape[1:])
-        both[: self.here] = there
-        self.ranks.exchange(there[self._given], self._outgoing, self._incoming, out=both[self.here :])
-        return both.to(rows.device)
+        boundary = self.ranks.exchange(there[self._given], self._outgoing, self._incoming)
+        return torch.cat([there, boundary]).to(rows.device)
 
     def max_rows(self, rows: int) -> int:
         return int(np.diff(self.starts).max())
@@ -258,43 +231,37 @@ class RankCommunicator(Communicator):
     def permute(
         self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
     ) -> Float[Tensor, "nodes width"]:
-        ranks, first = self.ranks, self.starts[self.ranks.rank]
-        # A rank receives all givers and receivers of some positions, and sends to each giver the receiver of its row.
-        matched = []
-        for words in (receiver, giver):
-            position = self.positions(words).cpu().numpy()
-            sent = np.stack([position, first + np.arange(len(position))], 1)
-            received, _ = ranks.deliver(sent, position * ranks.count // max(self.num_nodes, 1))
-            matched.append(received[np.argsort(received[:, 0]), 1])
-        getting, giving = matched
-        pairs, _ = ranks.deliver(np.stack([giving, getting], 1), self._owner(giving))
-        pairs = pairs[np.argsort(self._owner(pairs[:, 1]), kind="stable")]
-        to = self._owner(pairs[:, 1])
-        places, sender = ranks.deliver(pairs[:, 1:], to)
-        given, place = (torch.from_numpy(nodes - first).to(rows.device) for nodes in (pairs[:, 0], places[:, 0]))
-        received_rows = rows[given]
-        if ranks.count > 1:
-            outgoing, incoming = (np.bincount(one, minlength=ranks.count).tolist() for one in (to, sender))
-            received_rows = ranks.exchange(received_rows, outgoing, incoming)
-        return torch.empty_like(rows).index_copy_(0, place, received_rows)
+        first = int(self.starts[self.ranks.rank])
+        own = first + torch.arange(self.here, device=rows.device)
+        # The rank that holds the i-th node finds the i-th giver for the i-th receiver.
+        position = torch.cat([self.positions(giver), self.positions(receiver)])
+        node = torch.cat([own, torch.full_like(own, MISSING)])
 
-    def _owner(self, nodes: Int[np.ndarray, "some"]) -> Int[np.ndarray, "some"]:
-        return np.searchsorted(self.starts, nodes, side="right") - 1
+        def giver_of(received: Tensor) -> Tensor:
+            place, node = received[:, 0] - first, received[:, 1]
+            givers = torch.empty_like(node[: self.here])
+            givers[place[node != MISSING]] = node[node != MISSING]
+            return givers[place]
+
+        source = self.ranks.ask(torch.stack([position, node], 1), self._owner(position), giver_of)[self.here :]
+        return self.ranks.ask(source, self._owner(source), lambda wanted: rows[wanted - first])
+
+    def _owner(self, nodes: Int[Tensor, "some"]) -> Int[Tensor, "some"]:
+        return torch.searchsorted(torch.from_numpy(self.starts).to(nodes.device), nodes, right=True) - 1
 
     def gather_labelled(
         self, index: Int[Tensor, "runs labelled"], classes: Int[Tensor, "runs labelled"], tables: Mapping[str, Tensor]
     ) -> tuple[Int[Tensor, "runs all"], Int[Tensor, "runs all"], Mapping[str, Tensor]]:
         """Of a single run, in the order of the node table."""
         [mine], [known], device = index, classes, index.device
-        rows = {name: table[mine].cpu().numpy() for name, table in tables.items()}
-        gathered = self.ranks.gather((self._numbers[mine].cpu().numpy(), known.cpu().numpy(), rows))
-        order = np.argsort(np.concatenate([numbers for numbers, _, _ in gathered]))
-
-        def joined(parts: list[np.ndarray]) -> Tensor:
-            return torch.from_numpy(np.concatenate(parts)[order]).to(device)
-
+        parts = self.ranks.gather(
+            [part.cpu() for part in (self._numbers[mine], known, *(table[mine] for table in tables.values()))]
+        )
+        numbers, *columns = (torch.cat(some).to(device) for some in zip(*parts, strict=True))
+        order = numbers.argsort()
+        all_classes, *rows = (column[order] for column in columns)
         return (
             torch.arange(len(order), device=device)[None],
-            joined([part for _, part, _ in gathered])[None],
-            {name: joined([part[name] for _, _, part in gathered]) for name in tables},
+            all_classes[None],
+            dict(zip(tables, rows, strict=True)),
         )

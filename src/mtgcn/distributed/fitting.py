@@ -13,21 +13,20 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
+import pyarrow.compute as pc
 
-from mtgcn.cli.options import remark
+from mtgcn.cli import options as cli
 from mtgcn.distributed.communicator import Ranks
-from mtgcn.distributed.node_table import LargeIndex
-from mtgcn.distributed.shards import LocalGraph, Manifest, read_local_graph, read_manifest, read_part
+from mtgcn.distributed.shards import LocalGraph, Manifest, check_replaceable, read_local_graph, read_manifest
 from mtgcn.environment import device_title, versions
 from mtgcn.errors import InputError, reason, unknown_name
 from mtgcn.estimator import persistence
@@ -36,11 +35,10 @@ from mtgcn.estimator.inference import normalised
 from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, Predictions
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import MISSING
-from mtgcn.io.ids import NodeIndex
-from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.io.options import TableOptions, parsed_roles, readable_file
 from mtgcn.io.read import read_labels
 from mtgcn.io.roles import label_columns, open_table
-from mtgcn.io.table import Coded
+from mtgcn.io.table import NodeIndex, codes_of, text_values
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction
@@ -50,7 +48,6 @@ from mtgcn.splits import check_seed
 from mtgcn.storage.files import check_folder, parsed_json, read_plain, write_file
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import FirstEpochs, State, checkpointing
-from mtgcn.training.progress import watching_divergence
 from mtgcn.workflows.predict import predictions_table
 
 # The methods that run on ranks, with the settings that need the whole graph and their only possible value.
@@ -59,32 +56,45 @@ METHODS: dict[str, dict[str, Any]] = {
     "mt-gcn": {"backbone": "gcn", "input_dropout": 0.0, "checkpoint": "last"},
 }
 CARD, WEIGHTS = "card.json", "weights.safetensors"
+PREDICTIONS = "predictions-*.csv"
 KIND = "mtgcn distributed result"
-MAX_CARD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class FitOptions:
     """The options of the command."""
 
-    shards: Path
-    labels: Path
-    out: Path
-    method: str = DEFAULT_METHOD
-    settings: Sequence[str] = ()
-    seed: int = 0
-    checkpoint: Path | None = None
-    every: int = 50
-    resume: bool = False
-    model: Path | None = None  # a folder for a model as `mtgcn fit` writes it
-    table: TableOptions = field(default_factory=TableOptions)  # of the labels
+    method: Annotated[str, cli.option("Method to fit.", "mt-plus|mt-gcn")] = DEFAULT_METHOD
+    settings: cli.Settings = None
+    seed: cli.Seed = 0
+    columns: cli.Columns = None
+    unknown_nodes: Annotated[str, cli.option("Labels of unknown ids: error or drop.", "error|drop")] = "error"
+    header: cli.Header = None
+    checkpoint: Annotated[Path | None, cli.option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None
+    every: Annotated[int, cli.option("Epochs between checkpoints.", "N")] = 50
+    resume: Annotated[bool, cli.option("Continue from the checkpoint, if there is one.", None, "--resume")] = False
+    model: Annotated[
+        Path | None, cli.option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
+    ] = None
+
+    def label_options(self) -> TableOptions:
+        """How to read the labels."""
+        roles = parsed_roles(self.columns or ())
+        return without_new_nodes(TableOptions(columns=roles, unknown_nodes=self.unknown_nodes, header=self.header))  # type: ignore[arg-type]
 
 
-def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
+def without_new_nodes(options: TableOptions) -> TableOptions:
+    """The options for shards, to which no nodes can be added."""
+    if options.unknown_nodes not in ("error", "drop"):
+        raise unknown_name("choice of --unknown-nodes", options.unknown_nodes, ("error", "drop"))
+    return replace(options, may_add_nodes=False)
+
+
+def fit_shards(shards: Path, labels_file: Path, out: Path, options: FitOptions, ranks: Ranks) -> dict[str, Any]:
     """Fit and write the results; returns the card. All ranks call this."""
-    manifest, method = ranks.together(lambda: _checked(options))
+    manifest, method = ranks.together(lambda: _checked(shards, labels_file, out, options))
     graph = read_local_graph(manifest, ranks)
-    labels, class_names = local_labels(options.labels, graph, options.table)
+    labels, class_names = local_labels(labels_file, graph, options.label_options())
     known = labels != UNLABELED
     mine = list(zip(graph.numbers[known].tolist(), labels[known].tolist(), strict=True))
     pairs = sorted(pair for some in ranks.gather(mine) for pair in some)  # in the order of the node table
@@ -121,19 +131,18 @@ def fit_shards(options: FitOptions, ranks: Ranks) -> dict[str, Any]:
     card["history"] = {name: _plain(values) for name, values in prediction.history.items()}
     if options.model is not None:
         _write_model(options.model, options, graph, prediction, labels, seconds)
-    path = options.out / f"predictions-{ranks.rank}.csv"
+    path = out / f"predictions-{ranks.rank}.csv"
     ranks.together(lambda: write_file(path, predictions_table(predictions)))
-    return ranks.on_first(lambda: _write_shared(options.out, card, prediction))
+    return ranks.on_first(lambda: _write_shared(out, card, prediction))
 
 
 def fit_on_ranks(method: Method, task: Task, ranks: Ranks) -> Prediction:
     """`method.fit` on the nodes of every rank; an error of one rank is raised on all."""
-    with watching_divergence() as diverged:
-        prediction = method.fit(task)
-    return ranks.together(lambda: checked_prediction(method, task, prediction, diverged))
+    prediction = method.fit(task)
+    return ranks.together(lambda: checked_prediction(method, task, prediction))
 
 
-def _checked(options: FitOptions) -> tuple[Manifest, Method]:
+def _checked(shards: Path, labels: Path, out: Path, options: FitOptions) -> tuple[Manifest, Method]:
     """The shards and the method, after a check of all options."""
     if options.method not in METHODS:
         raise unknown_name("method on shards", options.method, METHODS)
@@ -142,26 +151,16 @@ def _checked(options: FitOptions) -> tuple[Manifest, Method]:
         raise InputError(f"--every is {options.every}; give at least 1")
     if options.resume and options.checkpoint is None:
         raise InputError("--resume continues from a checkpoint and none is named; add --checkpoint DIR")
-    method = method_from_text(options.method, options.settings)
+    method = method_from_text(options.method, options.settings or ())
     for name, only in METHODS[options.method].items():
         if getattr(method, name) != only:
             raise InputError(f"{name} is {getattr(method, name)!r}; on shards it can only be {only!r}, leave it out")
-    readable_file(options.labels)
-    check_folder(options.out, holds="the results")
-    if options.out.is_dir() and any(options.out.iterdir()) and not _is_result(options.out):
-        raise InputError(f"{options.out} holds files and no results; give another folder, nothing was touched")
+    options.label_options()
+    readable_file(labels)
+    check_replaceable(out, "results", PREDICTIONS)
     if options.model is not None:
         persistence.check_destination(options.model)
-    return read_manifest(options.shards), method
-
-
-def _is_result(folder: Path) -> bool:
-    try:
-        card = parsed_json(read_plain(folder / CARD, MAX_CARD_BYTES))
-    except (OSError, ValueError):
-        # A job that was stopped while it wrote leaves predictions without a card.
-        return all(path.name.startswith("predictions-") for path in folder.iterdir())
-    return isinstance(card, dict) and card.get("kind") == KIND
+    return read_manifest(shards), method
 
 
 def local_labels(path: Path, graph: LocalGraph, table: TableOptions) -> tuple[Int[np.ndarray, "here"], tuple[str, ...]]:
@@ -169,14 +168,11 @@ def local_labels(path: Path, graph: LocalGraph, table: TableOptions) -> tuple[In
 
     Labels are few, so rank 0 reads them for all. All ranks call this."""
     ranks = graph.ranks
-    index = ranks.together(lambda: LargeIndex(graph.ids, str(graph.manifest.folder)))
     listed = ranks.on_first(lambda: _listed_ids(path, table))
-    mine = index.places(pa.array(listed, pa.string()))
-    known = np.any(ranks.gather(mine != MISSING), axis=0)
-    known_ids = np.array([name for name, is_known in zip(listed, known, strict=True) if is_known], dtype=str)
-    codes, class_names = ranks.on_first(lambda: read_labels(path, known_ids, table))
-    labels = np.full(len(graph.labels), UNLABELED)
-    places = mine[known]
+    places = codes_of(pc.index_in(text_values(listed).cast(pa.large_string()), value_set=graph.ids))
+    known = np.any(ranks.gather(places != MISSING), axis=0)
+    codes, class_names = ranks.on_first(lambda: read_labels(path, np.array(listed, dtype=str)[known], table))
+    labels, places = np.full(len(graph.labels), UNLABELED), places[known]
     labels[places[places != MISSING]] = codes[places != MISSING]
     if not class_names:
         raise InputError(f"{path}: no node is labelled; label some")
@@ -189,7 +185,7 @@ def _listed_ids(path: Path, options: TableOptions) -> list[str]:
     """The distinct ids of a label table; perhaps with its header, which is the id of no node."""
     table = open_table(path, options)
     found: dict[str, None] = {}
-    for batch in table.batches(label_columns(table, options)[:1], []):
+    for batch in table.batches(label_columns(table, options)[:1]):
         found |= dict.fromkeys(map(str, batch.texts[0].values.to_pylist()))
     return list(found)
 
@@ -202,7 +198,7 @@ def _write_shared(folder: Path, card: dict[str, Any], prediction: Prediction) ->
     write_file(folder / WEIGHTS, content)
     card["files"] = {WEIGHTS: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}}
     write_file(folder / CARD, json.dumps(card, indent=1))
-    for old in folder.glob("predictions-*.csv"):
+    for old in folder.glob(PREDICTIONS):
         number = old.stem.removeprefix("predictions-")
         if number.isdecimal() and int(number) >= card["ranks"]:
             os.remove(old)
@@ -215,42 +211,44 @@ def _plain(values: np.ndarray) -> list[Any]:
 
 
 def _write_model(
-    to: Path, options: FitOptions, graph: LocalGraph, found: Prediction, labels: Int[np.ndarray, "here"], seconds: float
+    folder: Path,
+    options: FitOptions,
+    graph: LocalGraph,
+    found: Prediction,
+    labels: Int[np.ndarray, "here"],
+    seconds: float,
 ) -> None:
     """Write a model as `mtgcn fit` does. All ranks call this; rank 0 then holds the whole graph."""
     ranks = graph.ranks
-    axes = {"probabilities": 1, "peers": 2, "pseudo_labelled_at": 1}  # of the nodes
-    gathered = ranks.gather((graph.numbers, labels, [getattr(found, name) for name in axes]))
+    tables = {"labels": labels, "probabilities": found.probabilities, "peers": found.peers}
+    tables["pseudo_labelled_at"] = found.pseudo_labelled_at
+    gathered = ranks.gather(tables)
 
     def write() -> None:
-        numbers, known, parts = zip(*gathered, strict=True)
-        order = np.argsort(np.concatenate(numbers))
-        joined: dict[str, Any] = {
-            name: np.concatenate(some, axis).take(order, axis)
-            for (name, axis), some in zip(axes.items(), zip(*parts, strict=True), strict=True)
-        }
-        given = parse_settings(method_class(options.method), options.settings)
+        whole = read_local_graph(graph.manifest, Ranks())
+        order = np.argsort(whole.numbers)
+
+        def joined(name: str, axis: int) -> Any:
+            return np.concatenate([part[name] for part in gathered], axis).take(order, axis)
+
+        ids = NodeIndex.of(np.array(whole.ids.to_pylist(), dtype=str)[order]).ids()
+        features: Any = whole.features
+        fitted = graph.manifest.preprocessor
+        about = graph.class_names, whole.name, fitted.names, fitted
+        labelled = Graph(whole.adjacency[order][:, order], features[order], joined("labels", 0), ids, *about)
+        given = parse_settings(method_class(options.method), options.settings or ())
         model = GraphModel(options.method, settings=given or None, random_state=options.seed)
-        labelled = whole_graph(graph.manifest, np.concatenate(known)[order], graph.class_names)
-        model.take_over(labelled, replace(found, **joined), options.seed)
+        joined_prediction = replace(
+            found,
+            probabilities=joined("probabilities", 1),
+            peers=joined("peers", 2),
+            pseudo_labelled_at=joined("pseudo_labelled_at", 1),
+        )
+        model.take_over(labelled, joined_prediction, options.seed)
         training = {"seconds": seconds, "device": device_title(ranks.device), "notes": []}
-        persistence.save_model(model, to, training=training)
+        persistence.save_model(model, folder, training=training)
 
     ranks.on_first(write)
-
-
-def whole_graph(manifest: Manifest, labels: Int[np.ndarray, "nodes"], class_names: tuple[str, ...]) -> Graph:
-    """The graph of all shards with these labels, nodes in the order of their table."""
-    parts = [read_part(manifest, part) for part in range(len(manifest.parts))]
-    order = np.argsort(np.concatenate([part.numbers for part in parts]))
-    ids = pa.concat_arrays([part.ids for part in parts]).cast(pa.string()).take(pa.array(order))
-    index = NodeIndex()
-    index.add(Coded(np.arange(len(ids)), ids))
-    tables: list[Any] = [part.features for part in parts]
-    features = sp.csr_array(sp.vstack(tables)) if manifest.sparse else np.concatenate(tables)
-    adjacency = sp.csr_array(sp.vstack([part.adjacency for part in parts]))[order][:, order]
-    fitted = manifest.preprocessor
-    return Graph(adjacency, features[order], labels, index.ids(), class_names, manifest.name, fitted.names, fitted)
 
 
 CHECKPOINT = "checkpoint.npz"
@@ -288,14 +286,12 @@ class FolderCheckpoints:
     def load(self) -> tuple[State, FirstEpochs | None] | None:
         ranks = self.graph.ranks
         ranks.together(lambda: check_folder(self.folder, holds="checkpoints"))
-        if not self.resume:
-            return None
-        state = ranks.together(self._read)
-        found = f"no checkpoint in {self.folder}, starting with epoch 1"
-        if state:
-            found = f"resuming after epoch {state['epoch'].item()}, from {self.folder}"
-        if ranks.rank == 0:
-            remark(found)
+        state = ranks.together(self._read) if self.resume else None
+        if self.resume and ranks.rank == 0:
+            place = f"starting with epoch 1, as {self.folder} has no checkpoint"
+            if state is not None:
+                place = f"resuming after epoch {state['epoch'].item()}, from {self.folder}"
+            cli.remark(place)
         if state is None:
             return None
         first_epochs = state.pop(FIRST_EPOCHS, None)

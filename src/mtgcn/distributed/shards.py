@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,19 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from mtgcn.distributed.communicator import RankCommunicator, Ranks
 from mtgcn.errors import InputError
+from mtgcn.estimator.persistence import checksum
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Int
-from mtgcn.storage.files import current_path, parsed_json, read_plain
+from mtgcn.storage.files import check_folder, current_path, has_other_files, parsed_json, read_plain
 from mtgcn.task import Nodes, Task, run_seed
 
 MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
 KIND, FORMAT = "mtgcn shards", 1
 MAX_MANIFEST_BYTES = 1 << 30
-ENTRIES_AT_ONCE = 1 << 21  # entries for which temporary arrays are held
 
 
 class PartEntry(BaseModel):
@@ -47,7 +47,6 @@ class PartEntry(BaseModel):
     file: str
     sha256: str
     nodes: NonNegativeInt
-    entries: NonNegativeInt
 
 
 class Manifest(BaseModel):
@@ -62,7 +61,6 @@ class Manifest(BaseModel):
     num_features: NonNegativeInt = Field(alias="features")
     sparse: bool  # whether the features are
     order: str
-    feature_names: list[str]
     preprocessing: dict[str, Any]
     parts: list[PartEntry]
     sha256: str  # of all other content, and so of all files
@@ -80,7 +78,7 @@ class Part:
     numbers: Int[np.ndarray, "nodes"]  # rows in the node table
     ids: pa.Array  # text
     adjacency: sp.csr_array
-    features: sp.csr_array | np.ndarray
+    features: Any  # a sparse or dense matrix
 
 
 def part_name(part: int) -> str:
@@ -103,12 +101,7 @@ def write_part(path: Path, part: Part) -> dict[str, Any]:
         arrays |= _sparse_arrays("features", part.features)
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    return {
-        "file": path.name,
-        "nodes": len(part.numbers),
-        "entries": int(part.adjacency.nnz),
-        "sha256": _file_sum(path),
-    }
+    return {"file": path.name, "nodes": len(ids), "entries": part.adjacency.nnz, "sha256": _file_sum(path)}
 
 
 def read_part(manifest: Manifest, part: int) -> Part:
@@ -149,46 +142,35 @@ def _sparse_from(name: str, arrays: Mapping[str, np.ndarray], shape: tuple[int, 
 def manifest_text(content: dict[str, Any]) -> str:
     """The text of the manifest, with a checksum of itself."""
     whole = {"kind": KIND, "format": FORMAT, **content}
-    return json.dumps({**whole, "sha256": _content_sum(whole)}, indent=1)
+    return json.dumps({**whole, "sha256": checksum(whole)}, indent=1)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of a folder of shards; the parts are not read."""
+    path = current_path(folder, MANIFEST)
+    content: Any = None
     try:
-        content = _manifest(folder)
+        content = parsed_json(read_plain(path, MAX_MANIFEST_BYTES))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
     except OSError as error:
-        raise InputError(f"cannot read {folder / MANIFEST}: {error.strerror}; check path and permissions") from error
+        raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
     except ValueError as error:
         raise _damaged(folder, f"{MANIFEST} is not JSON, {error}") from error
-    if content is None:
+    if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
     if content.get("format") != FORMAT:
         raise InputError(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
-    if content.get("sha256") != _content_sum(content):
+    if content.get("sha256") != checksum(content):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     return Manifest.model_validate({**content, "folder": folder})
 
 
-def is_shards(folder: Path) -> bool:
-    """Whether a folder has a manifest of shards, of any format, damaged ones included."""
-    try:
-        return _manifest(folder) is not None
-    except (OSError, ValueError) as error:
-        return not isinstance(error, OSError)
-
-
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The content of the manifest; None if the folder has none."""
-    try:
-        content = parsed_json(read_plain(current_path(folder, MANIFEST), MAX_MANIFEST_BYTES))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return content if isinstance(content, dict) and content.get("kind") == KIND else None
-
-
-def _content_sum(content: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+def check_replaceable(folder: Path, what: str, pattern: str) -> None:
+    """Raise if a folder cannot be written to, or if it holds files but none of earlier shards or results."""
+    check_folder(folder, holds=f"the {what}")
+    if folder.is_dir() and has_other_files(folder) and not any(folder.rglob(pattern)):
+        raise InputError(f"{folder} holds files and no {what}; give another folder, nothing was touched")
 
 
 def _file_sum(path: Path) -> str:
@@ -209,15 +191,14 @@ class LocalGraph(Graph):
     communicator: RankCommunicator  # type: ignore[misc]
     ranks: Ranks
     manifest: Manifest
-    parts: range  # of this rank
     numbers: Int[np.ndarray, "here"]  # rows in the node table
     ids: pa.Array
 
-    def __init__(self, communicator: RankCommunicator, manifest: Manifest, parts: range, **arrays: Any) -> None:
+    def __init__(self, communicator: RankCommunicator, manifest: Manifest, **arrays: Any) -> None:
         # The parts were checked when they were read, and a graph is frozen.
         labels = np.full(communicator.here, UNLABELED)
         vars(self).update(arrays, labels=labels, class_names=(), name=manifest.name)
-        vars(self).update(communicator=communicator, ranks=communicator.ranks, manifest=manifest, parts=parts)
+        vars(self).update(communicator=communicator, ranks=communicator.ranks, manifest=manifest)
 
     @property
     def num_nodes(self) -> int:
@@ -237,66 +218,50 @@ class LocalGraph(Graph):
         return Task(self, labelled.to(device), seeds=(run_seed(seed, 0),), device=device, seed=seed)
 
 
-def parts_of(rank: int, ranks: int, parts: int) -> range:
-    """The parts of a rank: consecutive ones, since their nodes are neighbours."""
-    return range(rank * parts // ranks, (rank + 1) * parts // ranks)
-
-
 def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
     """Read this rank's share of the shards. All ranks call this."""
-    count = len(manifest.parts)
+    count, rank = len(manifest.parts), ranks.rank
     if ranks.count > count:
         raise InputError(
             f"{ranks.count} ranks for {count} parts; start at most {count} ranks, or shard again with more --parts"
         )
-    mine = parts_of(ranks.rank, ranks.count, count)
-    firsts = np.cumsum([0, *(part.nodes for part in manifest.parts)])
-    starts = [int(firsts[parts_of(rank, ranks.count, count).start]) for rank in range(ranks.count)]
-    starts.append(manifest.num_nodes)
-    numbers, ids, features, row_starts, columns, values = ranks.together(lambda: _read_parts(manifest, mine))
-    boundary, columns = _renumbered(columns, starts[ranks.rank], starts[ranks.rank + 1])
-    communicator = RankCommunicator(ranks, starts, numbers, boundary)
+    firsts = np.arange(ranks.count + 1) * count // ranks.count  # consecutive parts, since their nodes are neighbours
+    starts = np.cumsum([0, *(part.nodes for part in manifest.parts)])[firsts]
+    mine = range(firsts[rank], firsts[rank + 1])
+    part = ranks.together(lambda: _read_parts(manifest, mine))
+    boundary, columns = _renumbered(part.adjacency.indices, starts[rank], starts[rank + 1])
+    communicator = RankCommunicator(ranks, starts, part.numbers, boundary)
     shape = (communicator.here, communicator.here + communicator.boundary_size)
-    adjacency = sp.csr_array((values, columns, row_starts), shape=shape)
-    return LocalGraph(communicator, manifest, mine, adjacency=adjacency, features=features, numbers=numbers, ids=ids)
+    adjacency = sp.csr_array((part.adjacency.data, columns, part.adjacency.indptr), shape=shape)
+    return LocalGraph(communicator, manifest, **vars(part) | {"adjacency": adjacency})
 
 
-def _read_parts(manifest: Manifest, parts: range) -> tuple[Any, ...]:
-    """Numbers, ids, features, row starts, columns and values of these parts, read one by one into arrays for all of
-    them, to save memory. Columns are positions in the order of all nodes."""
-    nodes = sum(manifest.parts[part].nodes for part in parts)
-    entries = sum(manifest.parts[part].entries for part in parts)
-    numbers, ids = np.empty(nodes, dtype=np.int64), []
-    row_starts = np.zeros(nodes + 1, dtype=np.int32 if entries < 2**31 else np.int64)
-    columns = np.empty(entries, dtype=np.int32 if manifest.num_nodes < 2**31 else np.int64)
-    values = np.empty(entries, dtype=np.float32)
-    sparse: list[sp.csr_array] = []
-    features: Any = None if manifest.sparse else np.empty((nodes, manifest.num_features), dtype=np.float32)
-    node = entry = 0
-    for number in parts:
+def _read_parts(manifest: Manifest, numbers: range) -> Part:
+    """These parts as one. A dense table is filled part by part, since it may take half of the memory."""
+    parts: list[Part] = []
+    shape = sum(manifest.parts[number].nodes for number in numbers), manifest.num_features
+    features: Any = None if manifest.sparse else np.empty(shape, dtype=np.float32)
+    node = 0
+    for number in numbers:
         part = read_part(manifest, number)
-        rows, some = slice(node, node + len(part.numbers)), slice(entry, entry + part.adjacency.nnz)
-        node, entry = rows.stop, some.stop
-        numbers[rows] = part.numbers
-        ids.append(part.ids)
-        row_starts[rows.start + 1 : rows.stop + 1] = part.adjacency.indptr[1:] + some.start
-        columns[some], values[some] = part.adjacency.indices, part.adjacency.data
-        if manifest.sparse:
-            sparse.append(part.features)
-        else:
-            features[rows] = part.features
-    if manifest.sparse:
-        features = sp.csr_array(sp.vstack(sparse, format="csr"))
-    return numbers, pa.concat_arrays(ids), features, row_starts, columns, values
+        if features is not None:
+            features[node : node + len(part.ids)] = part.features
+            node += len(part.ids)
+            part = replace(part, features=None)
+        parts.append(part)
+    return Part(
+        np.concatenate([part.numbers for part in parts]),
+        pa.concat_arrays([part.ids for part in parts]),
+        sp.csr_array(sp.vstack([part.adjacency for part in parts], format="csr")),
+        sp.csr_array(sp.vstack([part.features for part in parts], format="csr")) if features is None else features,
+    )
 
 
 def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
     """The boundary, sorted, and the columns, in place: this rank's nodes count from 0, then the boundary."""
-    blocks = [slice(start, start + ENTRIES_AT_ONCE) for start in range(0, len(columns), ENTRIES_AT_ONCE)]
-    outside = [np.unique(some[(some < first) | (some >= end)]) for some in (columns[block] for block in blocks)]
-    boundary = np.unique(np.concatenate([*outside, np.zeros(0, columns.dtype)])).astype(np.int64)
-    for block in blocks:
-        some = columns[block]
-        is_outside = (some < first) | (some >= end)
-        columns[block] = np.where(is_outside, end - first + np.searchsorted(boundary, some), some - first)
+    outside = (columns < first) | (columns >= end)
+    boundary = np.unique(columns[outside]).astype(np.int64)
+    places = end - first + np.searchsorted(boundary, columns[outside])
+    columns -= first
+    columns[outside] = places
     return boundary, columns.astype(np.int32, copy=False)

@@ -15,6 +15,7 @@ from mtgcn.estimator.inference import state_of
 from mtgcn.estimator.inputs import MISSING, positions_of_ids
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import Texts
+from mtgcn.io.encoder import EncodedColumn
 from mtgcn.io.text import TextColumn
 from mtgcn.labels import UNLABELED
 from mtgcn.linalg.normalisation import normalized_adjacency
@@ -282,13 +283,18 @@ class NamedColumns:
         columns = () if preprocessing is None or len(preprocessing.names) != width else preprocessing.columns
         places = {name: number for number, name in enumerate(self.names)}
         for column in columns:
-            if not isinstance(column, TextColumn):
+            if not isinstance(column, TextColumn | EncodedColumn):
                 continue
             place = places[column.outputs[0]]
             block = slice(place, place + column.dimensions)
             self.names.append(column.name)
-            whole, terms = len(self.names) - 1, _terms(graph, column)
-            if terms is None or not np.allclose(terms @ column.components, features[:, block], atol=1e-3):
+            whole = len(self.names) - 1
+            terms = _terms(graph, column) if isinstance(column, TextColumn) else None
+            if (
+                isinstance(column, EncodedColumn)
+                or terms is None
+                or not np.allclose(terms @ column.components, features[:, block], atol=1e-3)
+            ):
                 self.target[block] = whole
                 continue
             self.target[block] = MISSING

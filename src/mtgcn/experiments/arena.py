@@ -1,6 +1,7 @@
-"""The arena: every method on every graph at every label rate, on the same random splits.
+"""The arena: methods on graphs and tables at several label rates, on the same random splits.
 
-A unit is one method on one cell, a graph at a label rate. Rows may come from several machines.
+A unit is one method on one cell, a graph or table at a label rate. Graphs and tables are groups of their own, each with
+its methods, label rates and ranks. Rows may come from several machines.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -17,21 +18,16 @@ from typing import Any
 import numpy as np
 
 from mtgcn import datasets
+from mtgcn.datasets import catalogue
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments.plan import Unit, decisive_versions, execute, source_of
-from mtgcn.experiments.protocol import ARENA_TABLE, RANDOM, VALIDATED
+from mtgcn.experiments.protocol import ARENA_TABLE, FINAL_SEEDS, RANDOM, VALIDATED
 from mtgcn.experiments.scoring import SCORES, groups_of, plain_settings
 from mtgcn.experiments.statistics import Margin, RankComparison, compare_ranks, margin_over_best
 from mtgcn.experiments.store import Rows, StoredRow
 from mtgcn.methods import METHODS, create, typed_method_class
 from mtgcn.splits import check_runs
 
-GRAPHS = (
-    *("cora", "citeseer", "pubmed", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon"),
-    *("minesweeper", "facebook-pages", "twitch-de", "airports-usa"),
-)
-LABELS = (1, 2, 3, 5, 10, 20)  # per class
-RUNS = 30
 REFERENCE = "mt-plus"  # whose margins over the best other method are shown
 FAILURES_FILE = "failures.jsonl"
 CHECKED_UNITS = 5
@@ -40,41 +36,79 @@ TOLERANCE = 0.01  # of the mean accuracy of a unit that is recomputed, since oth
 Cell = tuple[str, int]  # graph and labels per class
 
 
-def default_methods(*, validation: bool = False) -> list[str]:
-    """Every method that needs no validation labels, or every one that does."""
-    return [name for name, kind in METHODS.items() if kind.uses_validation == validation]
+@dataclass(frozen=True)
+class Group:
+    """Datasets that are ranked together, and what is run by default."""
+
+    name: str
+    noun: str
+    datasets: tuple[str, ...]
+    final_datasets: tuple[str, ...]  # for final seeds
+    labels: tuple[int, ...]  # per class
+    runs: int
+
+    def methods(self, *, validation: bool = False) -> list[str]:
+        """Every method of the group that needs no validation labels, or every one that does."""
+        found = {name: kind for name, kind in METHODS.items() if self.name in kind.arena_groups}
+        return [name for name, kind in found.items() if kind.uses_validation == validation]
+
+
+GRAPHS = Group("graphs", "graph", catalogue.GRAPHS, catalogue.GRAPHS, (1, 2, 3, 5, 10, 20), 30)
+TABLES = Group("tables", "table", catalogue.TABLES, catalogue.FINAL_TABLES, (3, 5, 20), 10)
+GROUPS = {one.name: one for one in (GRAPHS, TABLES)}
+
+
+def group_of(dataset: str) -> Group:
+    return TABLES if dataset in (*TABLES.datasets, *TABLES.final_datasets) else GRAPHS
 
 
 def arena_units(
-    graphs: Sequence[str] = GRAPHS,
+    graphs: Sequence[str] = (GRAPHS.name,),
     methods: Sequence[str] | None = None,
-    labels: Sequence[int] = LABELS,
+    labels: Sequence[int] | None = None,
     *,
-    runs: int = RUNS,
+    runs: int | None = None,
     seed: int = 0,
     validation_per_class: int = 0,
     device: str = "cpu",
 ) -> list[Unit]:
-    """The units, graph by graph. No method sees validation labels unless `validation_per_class` are drawn; the default
-    methods are then those that use them."""
-    methods = default_methods(validation=validation_per_class > 0) if methods is None else methods
-    for graph in graphs:
-        if graph not in datasets.NAMES:
-            raise unknown_name("graph", graph, datasets.NAMES)
-    for name in methods:
+    """The units of datasets and of groups, by their names, dataset by dataset. What is not given is the default of the
+    group. No method sees validation labels unless `validation_per_class` are drawn; the default methods are then those
+    that use them."""
+    final = seed in FINAL_SEEDS
+    chosen: dict[str, Group] = {}
+    for name in graphs:
+        if name in GROUPS:
+            group = GROUPS[name]
+            chosen |= dict.fromkeys(group.final_datasets if final else group.datasets, group)
+        elif name not in datasets.NAMES:
+            raise unknown_name("graph", name, (*GROUPS, *datasets.NAMES))
+        elif name in catalogue.FINAL_TABLES and not final:
+            raise InputError(f"{name} is a table for final figures; add --final, or take another")
+        else:
+            chosen[name] = group_of(name)
+    for name in methods or ():
         if typed_method_class(name).uses_validation and not validation_per_class:
             raise InputError(f"{name} uses validation labels and the arena gives none; add --validation-per-class 30")
-    if min(labels) < 1:
+    if labels and min(labels) < 1:
         raise InputError(f"{min(labels)} labels per class; give at least 1")
-    check_runs(runs, 1)
+    if runs is not None:
+        check_runs(runs, 1)
     shared: dict[str, Any] = {"protocol": "ours", "averages": 1, "threads": 1, "table": ARENA_TABLE}
-    shared |= {"runs": runs, "seed": seed, "device": device, "validation": validation_per_class}
+    shared |= {"seed": seed, "device": device, "validation": validation_per_class}
     shared |= {"split": VALIDATED if validation_per_class else RANDOM}
     return [
-        Unit(**shared, dataset=graph, labels_per_class=count, method=name, settings=create(name))
-        for graph in graphs
-        for count in labels
-        for name in methods
+        Unit(
+            **shared,
+            runs=runs or group.runs,
+            dataset=name,
+            labels_per_class=count,
+            method=method,
+            settings=create(method),
+        )
+        for name, group in chosen.items()
+        for count in labels or group.labels
+        for method in methods or group.methods(validation=validation_per_class > 0)
     ]
 
 
@@ -120,6 +154,19 @@ class Arena:
     failures: Mapping[tuple[Cell, str], str]
     units_left_out: int  # of other seeds or releases, or of fewer runs than another unit in their place
     score: str = SCORES[0]  # that methods are ranked by
+
+    @cached_property
+    def groups(self) -> dict[Group, Arena]:
+        """The results of each group, which are ranked apart."""
+        found = dict.fromkeys(group_of(graph) for graph, _ in self.cells)
+        return {
+            group: replace(
+                self,
+                cells={cell: rows for cell, rows in self.cells.items() if group_of(cell[0]) == group},
+                failures={key: reason for key, reason in self.failures.items() if group_of(key[0][0]) == group},
+            )
+            for group in found
+        }
 
     @cached_property
     def graphs(self) -> list[str]:
@@ -204,13 +251,13 @@ def stored_arena(
         its_seed, release, graph, labels, title, reason = json.loads(line)
         if (its_seed, release) == kind and ((graph, labels), title) not in found:
             failures[(graph, labels), title] = reason
-    graphs, rates = zip(*(cell for cell, _ in (*found, *failures)), strict=True)
-    order = {name: place for place, name in enumerate(GRAPHS)}
+    cells = {cell for cell, _ in (*found, *failures)}
+    order = {name: place for place, name in enumerate(datasets.NAMES)}
     return Arena(
         {
             (graph, labels): {title: rows for (cell, title), rows in found.items() if cell == (graph, labels)}
-            for graph in sorted(set(graphs), key=lambda name: (order.get(name, len(order)), name))
-            for labels in sorted(set(rates))
+            for graph in sorted({graph for graph, _ in cells}, key=lambda name: (order.get(name, len(order)), name))
+            for labels in sorted({labels for other, labels in cells if group_of(other) == group_of(graph)})
         },
         failures,
         len(arena) - len(found),

@@ -6,6 +6,7 @@ that declares its CPUs or GPU; if its worker is lost, it runs again elsewhere.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -24,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mtgcn.environment import DEVICES, device_title
-from mtgcn.errors import InputError, shown, unknown_name
+from mtgcn.environment import DEVICES, check_versions, device_title
+from mtgcn.errors import InputError, reason, shown, unknown_name
 from mtgcn.experiments.plan import Data, Outcome, Unit, data_of, decisive_versions, execute, usable_cores
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
@@ -37,14 +38,12 @@ if TYPE_CHECKING:
 
 LOCAL = "local"  # address of a cluster that is started on this machine and ends with the command
 RUNNING_HERE = "auto"  # Ray's name for the cluster that runs on this machine
-INNER_FOLDER = "r"  # Ray opens its own folder to all users, so it lies in one that only this user may enter
 RETRIES = 3  # of a unit whose worker was lost
 SECONDS_TO_CONNECT = 5
 SECONDS_TO_JOIN = 60
 SECONDS_TO_ANSWER = 60  # for a node to start a worker and import torch
-LONGEST_SOCKET_FOLDER = 38  # bytes: the path of a socket has at most 107, of which Ray uses 68
+LONGEST_TEMPORARY_FOLDER = 17  # bytes: the path of a socket has at most 107, of which Ray uses 68, our folders 22
 _TRIAL = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False, logging_level='error'); ray.shutdown()"
-_HOST_AND_PORT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 
 
 @contextmanager
@@ -57,15 +56,21 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
     if address != LOCAL:
         check_reachable(address)
     else:
-        _keep_to_this_machine()
+        # Ray reads these when it is imported: loopback address only, on any system, no usage statistics, and a token
+        # that exists only in this process, so that other users of the machine cannot connect.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     import ray
 
     folder = None
     silent: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     try:
         if address == LOCAL:
-            folder = tempfile.mkdtemp(prefix="mtgcn-ray-", dir=_socket_folder())
-            inner = os.path.join(folder, INNER_FOLDER)
+            is_short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST_TEMPORARY_FOLDER
+            folder = tempfile.mkdtemp(prefix="mtgcn-ray-", dir=None if is_short else "/tmp")
+            inner = os.path.join(folder, "r")  # Ray opens its own folder to all users, the outer one keeps them out
             ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=inner, **silent)
         else:
             ray.init(address, **silent)
@@ -75,21 +80,6 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
         ray.shutdown()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _keep_to_this_machine() -> None:
-    """Settings that Ray reads when it is imported: loopback address only, no usage statistics, and a token that exists
-    only in this process, so that other users of the machine cannot connect."""
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # selects the loopback address on any system
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-
-
-def _socket_folder() -> str | None:
-    """The parent of Ray's folder: the default one (None), or /tmp if its path is too long for sockets."""
-    longest = LONGEST_SOCKET_FOLDER - len(f"/mtgcn-ray-01234567/{INNER_FOLDER}")
-    return None if len(os.fsencode(tempfile.gettempdir())) <= longest else "/tmp"
 
 
 @dataclass(frozen=True)
@@ -121,12 +111,13 @@ class RayCluster:
 
     def at_a_time(self, device: str, threads: int) -> int:
         """Number of units that run at the same time."""
-        room = 0
-        for node in self.nodes:
-            by_cores = int(self._has(node, "CPU") // threads)
-            room += min(by_cores, int(self._has(node, "GPU"))) if device.startswith("cuda") else by_cores
+        on_gpu = device.startswith("cuda")
+        room = sum(
+            int(min(self._has(node, "CPU") // threads, self._has(node, "GPU") if on_gpu else math.inf))
+            for node in self.nodes
+        )
         if not room:
-            what = f"{threads} CPUs" + (" and a GPU" if device.startswith("cuda") else "")
+            what = f"{threads} CPUs" + " and a GPU" * on_gpu
             raise InputError(f"no node of the Ray cluster {self.address} has {what}; lower --threads, or give another")
         return room
 
@@ -138,36 +129,32 @@ class RayCluster:
         task = ray.remote(max_retries=RETRIES)(run_unit)
         lent: dict[str, ObjectRef] = {}
         pending: dict[ObjectRef, Unit] = {}
-        try:
-            for unit in units:
-                try:
-                    data = data_of(unit)
-                except InputError as error:
-                    yield unit, error
-                    continue
-                if unit.dataset not in lent:
-                    lent[unit.dataset] = ray.put(data.graph)
-                wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
-                # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
-                started = wanted.remote(unit, [lent[unit.dataset]], data.public_split, decisive_versions())
-                pending[started] = unit
-            while pending:
-                [done], _ = ray.wait(list(pending), num_returns=1)
-                unit = pending.pop(done)
-                try:
-                    yield unit, ray.get(done)
-                except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
-                    lost = f"its worker was lost {RETRIES + 1} times, most likely for want of memory"
-                    remedy = "start the same command on a cluster with more of it, what was finished is stored"
-                    yield unit, InputError(f"{lost}; {remedy}")
-        finally:
-            for reference in pending:
-                ray.cancel(reference, force=True)
+        for unit in units:
+            try:
+                data = data_of(unit)
+            except InputError as error:
+                yield unit, error
+                continue
+            if unit.dataset not in lent:
+                lent[unit.dataset] = ray.put(data.graph)
+            wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
+            # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
+            started = wanted.remote(unit, [lent[unit.dataset]], data.public_split, decisive_versions())
+            pending[started] = unit
+        while pending:
+            [done], _ = ray.wait(list(pending), num_returns=1)
+            unit = pending.pop(done)
+            try:
+                yield unit, ray.get(done)
+            except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
+                lost = f"its worker was lost {RETRIES + 1} times, most likely for want of memory"
+                remedy = "start the same command on a cluster with more of it, what was finished is stored"
+                yield unit, InputError(f"{lost}; {remedy}")
 
     def _asked(self, node: dict[str, Any], for_gpu: bool) -> str:
         """Query the device of a node and check its versions."""
         import ray
-        from ray.exceptions import GetTimeoutError, RayError
+        from ray.exceptions import RayError
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -177,18 +164,13 @@ class RayCluster:
         name = self._name(node)
         try:
             versions, device = ray.get(asked.remote(for_gpu), timeout=SECONDS_TO_ANSWER)
-        except GetTimeoutError:
-            raise InputError(
-                f"node {name} of the Ray cluster {self.address} has not answered for {SECONDS_TO_ANSWER} s; "
-                "check whether the node or its GPU is busy"
-            ) from None
-        except (RayError, ImportError) as error:
+        except (RayError, ImportError) as error:  # also if the time is over
             last_line = str(error).strip().splitlines()[-1]
             raise InputError(
-                f"node {name} of the Ray cluster {self.address} cannot run mtgcn: {last_line}; install mtgcn "
-                f"{decisive_versions()['mtgcn']} there, for the Python that Ray runs on"
+                f"node {name} of the Ray cluster {self.address} cannot run mtgcn: {last_line}; check that it is "
+                f"not busy, and install mtgcn {decisive_versions()['mtgcn']} there, for the Python that Ray runs on"
             ) from None
-        check_versions(versions, decisive_versions(), name)
+        check_versions(versions, decisive_versions(), f"node {name}")
         if device is None:
             raise InputError(f"node {name} declares a GPU, but its torch finds none; install a torch for CUDA there")
         return device
@@ -209,7 +191,7 @@ def run_unit(
     keep_freed_blocks()
     try:
         # This node may have joined after the others were queried.
-        check_versions(decisive_versions(), versions, platform.node())
+        check_versions(decisive_versions(), versions, f"node {platform.node()}")
         return execute(unit, Data(_fetched(lent[0]), public_split))
     except InputError as error:
         return error
@@ -219,16 +201,6 @@ def describe_node(for_gpu: bool) -> tuple[dict[str, str], str | None]:
     """On a worker: versions and device; None if the declared GPU is missing."""
     missing = for_gpu and not torch.cuda.is_available()
     return decisive_versions(), None if missing else device_title(torch.device("cuda" if for_gpu else "cpu"))
-
-
-def check_versions(there: dict[str, str], here: dict[str, str], node: str) -> None:
-    """Refuse a node with other versions, which would give other rows."""
-    for name, version in here.items():
-        if there[name] != version:
-            raise InputError(
-                f"node {node} has {name} {there[name]} and this process {version}, so its rows would be others; "
-                "install the same version in both places"
-            )
 
 
 @cache
@@ -246,19 +218,13 @@ def check_reachable(address: str) -> None:
     connection, and a subprocess, which can be killed, joins the cluster first.
     """
     if address != RUNNING_HERE:
-        parts = _HOST_AND_PORT.fullmatch(address)
-        if parts is None:
-            raise InputError(
-                f"--ray is {shown(address)}; give HOST:PORT of a cluster's head node, {RUNNING_HERE} for the cluster "
-                "that runs on this machine, or local to start one here"
-            )
+        host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), SECONDS_TO_CONNECT).close()
-        except (OSError, OverflowError) as error:
-            why = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or str(error)
+            socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+        except (OSError, OverflowError, ValueError) as error:
             raise InputError(
-                f"no Ray cluster can be reached at {address} ({why}); check that it runs there and which port "
-                "ray start printed"
+                f"no Ray cluster can be reached at {shown(address)} ({reason(error)}); give HOST:PORT as ray start "
+                f"printed it on the head node, {RUNNING_HERE} for the cluster on this machine, or local to start one"
             ) from None
     try:
         command = [sys.executable, "-c", _TRIAL, address]
@@ -268,24 +234,16 @@ def check_reachable(address: str) -> None:
             f"what listens at {address} has not answered as a Ray cluster for {SECONDS_TO_JOIN} s; give the address "
             "that ray start printed on the head node, usually with port 6379"
         ) from None
-    if trial.returncode:
-        raise InputError(_reason(address, trial.stderr))
-
-
-def _reason(address: str, output: str) -> str:
-    """The reason in Ray's error output, in one line."""
-    if "Version mismatch" in output:
-        versions = re.findall(r"^\s*(Ray|Python): *(\S+)", output, re.MULTILINE)
-        there, here = (" and ".join(" ".join(one) for one in half) for half in (versions[:2], versions[2:4]))
-        return f"the cluster at {address} has {there}, this process {here}; use the same versions in both places"
-    if "AuthenticationError" in output or "InvalidAuthToken" in output:
-        return (
+    if not trial.returncode:
+        return
+    if "InvalidAuthToken" in trial.stderr:
+        raise InputError(
             f"the cluster at {address} requires its token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
             "RAY_AUTH_TOKEN_PATH, as where it was started"
         )
-    lines = [line for line in output.splitlines() if line.strip()]
-    last_line = lines[-1].strip() if lines else "it ended without a message"
-    return (
-        f"cannot join the Ray cluster at {address}: {last_line}; this machine must be a node of it, which "
-        f"ray start --address=HOST:PORT makes it"
+    lines = trial.stderr.strip().splitlines() or ["it ended without a message"]
+    versions = re.search("Version mismatch.*", trial.stderr, re.DOTALL)
+    raise InputError(
+        f"cannot join the Ray cluster at {address}: {' '.join((versions[0] if versions else lines[-1]).split())}; this "
+        "machine must be a node of it, with the same Ray and Python, which ray start --address=HOST:PORT makes it"
     )

@@ -42,8 +42,8 @@ def neighbour_graph(
     rows = table.shape[0]
     _check(k, metric, rows - 1, f"{rows} rows, each with {rows - 1} others")
     if rows <= EXACT_ROWS:  # without query rows scikit-learn excludes each row itself, also among duplicates
-        found = _exact_search(table, k, metric)(None)
-    elif _is_quick(table, metric):
+        found = neighbour_search(table, k, metric)(None)
+    elif not sp.issparse(table) and metric in BY_PRODUCTS and rows**2 * (table.shape[1] + WORK_PER_PAIR) <= EXACT_WORK:
         found = _neighbours_by_products(table, k, metric, progress)
     else:
         found = _approximate_neighbours(table, k, metric, seed)
@@ -53,29 +53,11 @@ def neighbour_graph(
     return sp.csr_array(edges.minimum(edges.T) if mutual else edges.maximum(edges.T))
 
 
-def nearest(
-    X_train: Any,  # noqa: N803
-    X_new: Any,  # noqa: N803
-    k: int = 10,
-    metric: str = "euclidean",
-) -> Int[np.ndarray, "new k"]:
-    """For each new row its `k` nearest training rows, nearest first; exact at any size."""
-    known, new = _checked_table(X_train, "X_train"), _checked_table(X_new, "X_new")
-    if known.shape[1] != new.shape[1]:
-        raise InputError(
-            f"new rows have {new.shape[1]} features and known ones {known.shape[1]}; give the same columns"
-        )
-    return neighbour_search(known, k, metric)(new)
-
-
 def neighbour_search(X_train: Any, k: int, metric: str) -> Callable[[Any], Int[np.ndarray, "new k"]]:  # noqa: N803
-    """`nearest` as a function of the new rows, for many calls."""
+    """A function that returns for each new row its `k` nearest training rows, nearest first; exact at any size. Without
+    new rows, given as None, those of each training row, which is no neighbour of its own."""
     known = _checked_table(X_train, "X_train")
     _check(k, metric, known.shape[0], f"{known.shape[0]} known rows")
-    return _exact_search(known, k, metric)
-
-
-def _exact_search(known: Any, k: int, metric: str) -> Callable[[Any], np.ndarray]:
     from sklearn.neighbors import NearestNeighbors
     from threadpoolctl import ThreadpoolController
 
@@ -90,11 +72,6 @@ def _exact_search(known: Any, k: int, metric: str) -> Callable[[Any], np.ndarray
         return found
 
     return search
-
-
-def _is_quick(table: Any, metric: str) -> bool:
-    work = table.shape[0] ** 2 * (table.shape[1] + WORK_PER_PAIR)
-    return not sp.issparse(table) and metric in BY_PRODUCTS and work <= EXACT_WORK
 
 
 def _neighbours_by_products(table: np.ndarray, k: int, metric: str, progress: Callable[[int, int], None]) -> np.ndarray:

@@ -24,9 +24,8 @@ from mtgcn.shapes import Float, Int, Real, UInt64
 ROUNDS = 2  # in which a key takes up those of its neighbours
 # Words computed together; torch does not split so few on the CPU, where blocks are computed side by side instead.
 AT_ONCE = {"cpu": 2**15, "cuda": 2**24}
-# The increment (the golden ratio in 64 bits) and the factors of splitmix64.
-_SPLITMIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
-_UNSIGNED, _SIGNED = tuple(_SPLITMIX), tuple(_SPLITMIX.view(np.int64).tolist())
+# The increment (the golden ratio in 64 bits) and the factors of splitmix64, as signed integers.
+GOLDEN, *FACTORS = (number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 CPU = torch.device("cpu")
 
 Words = TypeVar("Words", np.ndarray, Tensor)
@@ -67,15 +66,16 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
         def terms(columns: Tensor, values: Tensor, neighbours: Tensor = neighbours) -> Tensor:
             return splitmix64(neighbours[columns] ^ splitmix64(_bits(values))) * (values != 0)  # 0 is no edge
 
-        keys = splitmix64(keys + splitmix64(_row_sums(adjacency, arrays, device, terms) + _SIGNED[0]))
+        keys = splitmix64(keys + splitmix64(_row_sums(adjacency, arrays, device, terms) + GOLDEN))
     ranks = graph.communicator.duplicate_ranks(keys)
     return torch.where(ranks == 0, keys, splitmix64(keys + splitmix64(ranks)))
 
 
 def keyed_bits(keys: Words, seed: int, draw: int) -> Words:
     """A random 64-bit word for each key."""
-    stream = _streams(seed, [draw])
-    return splitmix64(keys ^ (int(stream.view(np.int64)[0]) if isinstance(keys, Tensor) else stream[0]))
+    if isinstance(keys, np.ndarray):
+        return as_array(keyed_bits(as_tensor(keys), seed, draw))
+    return splitmix64(keys ^ int(_streams(seed, [draw]).view(np.int64)[0]))
 
 
 def keyed_normal(keys: Int[Tensor, "nodes"], seed: int, columns: int) -> Float[Tensor, "nodes columns"]:
@@ -95,20 +95,17 @@ def keyed_normal(keys: Int[Tensor, "nodes"], seed: int, columns: int) -> Float[T
 
 def splitmix64(words: Words) -> Words:
     """Mixes 64-bit words, so that every bit of the result depends on every bit of the argument."""
-    increment, first, second = _SIGNED if isinstance(words, Tensor) else _UNSIGNED
-    words = words + increment
-    for places, factor in ((30, first), (27, second), (31, None)):
-        mixed = _shifted_right(words, places)
-        mixed ^= words  # in place, which is faster
-        if factor is not None:
-            mixed *= factor
-        words = mixed
+    if isinstance(words, np.ndarray):
+        return as_array(splitmix64(as_tensor(words)))
+    words = words + GOLDEN
+    for places, factor in zip((30, 27, 31), (*FACTORS, 1), strict=True):
+        words = _shifted_right(words, places).bitwise_xor_(words).mul_(factor)  # in place, which is faster
     return words
 
 
 def as_tensor(words: UInt64[np.ndarray, "*any"]) -> Int[Tensor, "*any"]:
     """The same bits as a tensor."""
-    return torch.from_numpy(words.view(np.int64))
+    return torch.from_numpy((words if words.flags.writeable else words.copy()).view(np.int64))
 
 
 def as_array(words: Int[Tensor, "*any"]) -> UInt64[np.ndarray, "*any"]:
@@ -159,7 +156,5 @@ def _streams(seed: int, draws: Sequence[int]) -> UInt64[np.ndarray, "draws"]:
     return np.concatenate([np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64) for draw in draws])
 
 
-def _shifted_right(words: Words, places: int) -> Words:
-    if isinstance(words, Tensor):
-        return (words >> places).bitwise_and_(2 ** (64 - places) - 1)  # >> repeats the sign
-    return words >> np.uint64(places)
+def _shifted_right(words: Tensor, places: int) -> Tensor:
+    return (words >> places).bitwise_and_(2 ** (64 - places) - 1)  # >> repeats the sign

@@ -134,7 +134,6 @@ def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
 UNTILED_BYTES = 14 * 2**20
 TILE_BYTES = 8 * 2**20
 MIN_ENTRIES_PER_ROW = 4
-ROWS_AT_ONCE = 2**14
 
 MAX_PIECE = 64  # entries of a row summed by one GPU program
 
@@ -150,37 +149,6 @@ def csr_arrays(matrix: sp.csr_array, device: torch.device, kind: type[np.floatin
         return torch.from_numpy(array) if shared else on_device(array, kind, device)
 
     return transferred(matrix.indptr, np.int32), transferred(matrix.indices, np.int32), transferred(matrix.data, kind)
-
-
-def _column_tiles(matrix: sp.csr_array, size: int) -> list[CsrArrays]:
-    """The matrix split after every `size` columns, each tile as `csr_arrays`; a few rows at a time, to save memory."""
-    rows, columns = matrix.shape
-    count = -(-columns // size)
-    entries = np.zeros((rows, count), dtype=np.int32)
-    pieces = [slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE)]
-    for piece in pieces:
-        part = matrix[piece]
-        row = np.repeat(np.arange(part.shape[0], dtype=np.int64), np.diff(part.indptr))
-        tiles_met = np.bincount(row * count + part.indices // size, minlength=part.shape[0] * count)
-        entries[piece] = tiles_met.reshape(-1, count)
-    row_starts = np.zeros((count, rows + 1), dtype=np.int32)
-    np.cumsum(entries.T, axis=1, out=row_starts[:, 1:])
-    index = [np.empty(total, dtype=np.int32) for total in row_starts[:, -1]]
-    value = [np.empty(total, dtype=np.float32) for total in row_starts[:, -1]]
-    for piece in pieces:
-        part = matrix[piece]
-        tile = (part.indices // size).astype(np.uint16)
-        order = np.argsort(tile, kind="stable")  # within a tile, rows stay in order
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(tile, minlength=count))])
-        for number in range(count):
-            chosen = order[bounds[number] : bounds[number + 1]]
-            place = slice(row_starts[number, piece.start], row_starts[number, min(piece.stop, rows)])
-            index[number][place] = part.indices[chosen] - number * size
-            value[number][place] = part.data[chosen]
-    return [
-        (torch.from_numpy(starts), torch.from_numpy(columns), torch.from_numpy(values))
-        for starts, columns, values in zip(row_starts, index, value, strict=True)
-    ]
 
 
 def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
@@ -307,7 +275,8 @@ class SparseOperator:
     def _multiply_tiles(self, x: Float[Tensor, "columns width"], count: int) -> Float[Tensor, "rows width"]:
         size = -(-self.shape[1] // count)
         if not self._tiles:
-            self._tiles.extend(_column_tiles(self.matrix, size))
+            starts = range(0, self.shape[1], size)
+            self._tiles.extend(csr_arrays(self.matrix[:, first : first + size], self.device) for first in starts)
         parts = (_embedding_bag(*tile, part) for tile, part in zip(self._tiles, x.split(size), strict=True))
         result = next(parts)
         for part in parts:

@@ -50,8 +50,9 @@ class _PageRank(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
         ctx.walk = adjacency, steps, restart
-        columns_at_once = start.shape[1] if start.is_cuda else _columns_at_once(adjacency.max_rows, start)
-        if columns_at_once >= start.shape[1]:
+        # On the CPU, as many columns together as fit the cache.
+        columns_at_once = max(MIN_COLUMNS, CACHED_BYTES // (start.element_size() * adjacency.max_rows))
+        if start.is_cuda or columns_at_once >= start.shape[1]:
             return _walked(start, adjacency, steps, restart)
         result = torch.empty_like(start, memory_format=torch.contiguous_format)
         for mine, given in zip(result.split(columns_at_once, 1), start.split(columns_at_once, 1), strict=True):
@@ -70,11 +71,6 @@ def _walked(start: Tensor, adjacency: SparseOperator, steps: int, restart: float
         if restart:
             place.mul_(1 - restart).add_(start, alpha=restart)
     return place
-
-
-def _columns_at_once(nodes: int, like: Tensor) -> int:
-    """The number of columns propagated together on the CPU: as many as fit the cache."""
-    return max(MIN_COLUMNS, CACHED_BYTES // (like.element_size() * max(1, nodes)))
 
 
 def leading_singular_vectors(

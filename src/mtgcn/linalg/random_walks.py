@@ -95,14 +95,8 @@ class AbsorbingWalk:
     def columns(self, nodes: Int[np.ndarray, "some"]) -> Columns:
         """The columns of (L + αI)^-1 of these nodes."""
         component, right = self.component[nodes], self._right_hand_side(nodes)
-        if self.factored:
-            found = self._factors.solve(right)
-        else:
-            found = np.empty_like(right)
-            for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
-                centred = partial(self._centred, component=component[some])
-                found[:, some] = refined(self.matrix, self._in_32_bits, right[:, some], centred)
-        differences = self._centred(found, component=component)
+        found = self._solution(right, lambda values, columns: self._centred(values, component[columns]))
+        differences = self._centred(found, component)
         everywhere = 1 / (self.alpha * self.component_sizes[component])
         return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
@@ -110,15 +104,18 @@ class AbsorbingWalk:
         """u with L u = right and Σ D_ii u_i = 0 on every component, where `right` must sum to 0. For a tiny α, which
         stands for 0."""
         even = np.ones(len(right))
-        if self.factored:
-            found = self._factors.solve(right)
-        else:
-            found = np.empty_like(right)
-            for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
-                found[:, some] = refined(
-                    self.matrix, self._in_32_bits, right[:, some], lambda step, _: self._without_mean(step, even)
-                )
+        found = self._solution(right, lambda values, columns: self._without_mean(values, even))
         return self._without_mean(found, self.degrees)
+
+    def _solution(self, right: Columns, centred: Centred) -> Columns:
+        """The matrix's inverse times `right`; `centred` removes the nearly singular direction of some columns."""
+        if self.factored:
+            return self._factors.solve(right)
+        found = np.empty_like(right)
+        for some in blocks_of_rows(right.shape[1], at_once=COLUMNS_AT_ONCE):
+            of_some = partial(lambda first, values, columns: centred(values, first + columns), some.start)
+            found[:, some] = refined(self.matrix, self._in_32_bits, right[:, some], of_some)
+        return found
 
     def _without_mean(self, values: Columns, weights: Float[np.ndarray, "nodes"]) -> Columns:
         """Values without their weighted mean over each component."""
@@ -153,15 +150,8 @@ class AbsorbingWalk:
         right[nodes, np.arange(len(nodes))] += 1
         return right
 
-    def _centred(
-        self,
-        values: Columns,
-        columns: Int[np.ndarray, "some"] | slice = slice(None),
-        *,
-        component: Int[np.ndarray, "all"],
-    ) -> Columns:
+    def _centred(self, values: Columns, component: Int[np.ndarray, "some"]) -> Columns:
         """Columns without their mean over their component, which is a rounding error."""
-        component = component[columns]
         mean = values.sum(axis=0) / self.component_sizes[component]
         if len(self.component_sizes) == 1:
             return values - mean
@@ -199,12 +189,10 @@ def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
     return AbsorbingWalk(graph, alpha)
 
 
-def refined(
-    matrix: sp.csr_array,
-    single: SparseOperator,
-    right: Columns,
-    centred: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> Columns:
+Centred = Callable[[Columns, Int[np.ndarray, "some"]], Columns]  # of some columns and their numbers
+
+
+def refined(matrix: sp.csr_array, single: SparseOperator, right: Columns, centred: Centred) -> Columns:
     """matrix^-1 · right for a symmetric positive definite matrix, by iterative refinement: conjugate gradients in 32
     bits on the residual. Columns for which 32 bits do not suffice are solved in 64. `centred` removes the
     nearly singular direction."""

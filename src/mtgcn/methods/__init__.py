@@ -13,9 +13,12 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.methods import linear
+from mtgcn.methods import linear, scikit_learn
 from mtgcn.methods.appnp import PredictThenPropagate
-from mtgcn.methods.base import Method, fit_in_chunks, karate_club, task_of
+from mtgcn.methods.base import Method as Method
+from mtgcn.methods.base import fit_in_chunks as fit_in_chunks
+from mtgcn.methods.base import karate_club as karate_club
+from mtgcn.methods.base import task_of as task_of
 from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.methods.correct_and_smooth import CorrectAndSmooth
 from mtgcn.methods.deepwalk import DeepWalk
@@ -46,6 +49,7 @@ METHODS: dict[str, type[Method]] = {
     "gcn+v": GCNWithValidation,
     "gcnii": GCNII,
     "gcnii+v": GCNIIWithValidation,
+    "gradient-boosting": scikit_learn.GradientBoosting,
     "grand": GRAND,
     "grand+v": GRANDWithValidation,
     "intersection": Intersection,
@@ -53,6 +57,7 @@ METHODS: dict[str, type[Method]] = {
     "iceberg": IceBerg,
     "iceberg+v": IceBergWithValidation,
     "krylov": TruncatedKrylov,
+    "label-spreading": scikit_learn.LabelSpreading,
     "logistic": linear.Logistic,
     "logistic-self": linear.SelfTrainedLogistic,
     "lp": ParWalks,
@@ -65,30 +70,17 @@ METHODS: dict[str, type[Method]] = {
     "poisson": PoissonLearning,
     "ppr": linear.PageRankFeatures,
     "ppr-self": linear.SelfTrainedPageRank,
+    "random-forest": scikit_learn.RandomForest,
     "semi-emb": SemiSupervisedEmbedding,
     "self-training": SelfTraining,
     "sgc": linear.SimpleGraphConvolution,
     "sgc-self": linear.SelfTrainedGraphConvolution,
+    "sklearn-logistic": scikit_learn.SklearnLogistic,
+    "sklearn-logistic-self": scikit_learn.SelfTrainedSklearnLogistic,
     "union": Union,
 }
 
 ENTRY_POINTS = "mtgcn.methods"  # the group under which an installed package offers methods
-
-__all__ = [
-    "METHODS",
-    "Method",
-    "as_method",
-    "create",
-    "fit_in_chunks",
-    "karate_club",
-    "method_class",
-    "method_from_text",
-    "method_title",
-    "name_of",
-    "register",
-    "task_of",
-    "typed_method_class",
-]
 
 
 def create(name: str, **settings: Any) -> Method:
@@ -184,20 +176,16 @@ def as_method(own: Any) -> Method:
     """An object of a dataclass with `fit` as a `Method` with the same settings."""
     if isinstance(own, type) or not is_dataclass(own):
         raise InputError(f"method is {shown(own)}; give a name, or an object of a dataclass with a fit")
-    return own if isinstance(own, Method) else _rebuild(type(own), _settings(own))
+    return own if isinstance(own, Method) else as_method_class(type(own))(**_settings(own))
 
 
 def _settings(own: Any) -> dict[str, Any]:
     return {field.name: getattr(own, field.name) for field in fields(own) if field.init}
 
 
-def _rebuild(own: type, settings: dict[str, Any]) -> Method:
-    return as_method_class(own)(**settings)
-
-
 def _reduce(self: Any) -> tuple[Any, ...]:
-    # Pickle cannot find an adopted class, so the class that it was made from is stored.
-    return _rebuild, (type(self).__bases__[0], _settings(self))
+    # Pickle cannot find an adopted class, so an object of the class that it was made from is stored.
+    return as_method, (type(self).__bases__[0](**_settings(self)),)
 
 
 def imported_method(reference: str) -> type[Method]:

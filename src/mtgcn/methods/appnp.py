@@ -9,13 +9,12 @@ Weights are trained through the walk: K = 10 steps of personalised PageRank with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mtgcn.methods.base import TrainedOnLabels
-from mtgcn.nn.base import FeatureScaling
+from mtgcn.nn.base import FeatureScaling, StackedNetwork
 from mtgcn.nn.networks import APPNP
 from mtgcn.settings import NonNegativeFloat, PositiveInt
-from mtgcn.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +24,10 @@ class PredictThenPropagate(TrainedOnLabels):
     The paper scales feature rows to sum 1 and trains for up to 10,000 epochs. In 200 epochs the loss of such small
     features hardly decreases, so rows have length 1."""
 
+    architecture: ClassVar[type[StackedNetwork]] = APPNP
     hidden_channels: PositiveInt = 64  # of the hidden layer
     weight_decay: NonNegativeFloat = 5e-3  # of Adam: λ
     decay_on: Literal["all", "first-layer"] = "first-layer"  # which parameters the weight decay pulls on
     bias: bool = False  # whether each layer adds one
     init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
     feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
-
-    def network(self, task: Task) -> APPNP:
-        return APPNP(task, peers=1, settings=self)
-
-    def bytes_per_run(self, task: Task) -> int:
-        return APPNP.bytes_per_model(task, self.hidden_channels)

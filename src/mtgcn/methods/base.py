@@ -27,7 +27,6 @@ from mtgcn.splits import Split
 from mtgcn.task import Nodes, PeerProbabilities, Prediction, Task, observe
 from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
-from mtgcn.training.progress import watching_divergence
 
 CPU = torch.device("cpu")
 Parameters = Mapping[str, np.ndarray]  # what was trained, runs first
@@ -51,6 +50,7 @@ class Method(Settings, ABC):
     uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
     draws_by_place: ClassVar[bool] = False  # whether random numbers depend on the order of nodes
     uses_features: ClassVar[bool] = True  # off: only edges and labels are used
+    arena_groups: ClassVar[tuple[str, ...]] = ("graphs",)  # in which it is compared by default
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -128,11 +128,13 @@ class Method(Settings, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkMethod(NetworkSettings, Method):
-    """A method that trains `network(task)`, a GCN for every run unless it says otherwise."""
+    """A method that trains a network for every run."""
+
+    architecture: ClassVar[type[StackedNetwork]] = GCN
 
     def network(self, task: Task) -> StackedNetwork:
         """The untrained networks of all runs."""
-        return GCN(task, peers=1, settings=self)
+        return self.architecture(task, 1, self)
 
     def train(self, network: StackedNetwork, phases: Sequence[Phase], **more: Any) -> dict[str, np.ndarray]:
         """The history of training with Adam."""
@@ -147,7 +149,7 @@ class NetworkMethod(NetworkSettings, Method):
         return each_peer(network.probabilities())
 
     def bytes_per_run(self, task: Task) -> int:
-        return GCN.bytes_per_model(task, self.hidden_channels)
+        return self.architecture.bytes_per_model(task, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,12 +237,11 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
     parts = []
     with threads_for(per_run and per_run * runs + method.shared_bytes(task)):
         for chunk in task.chunks(runs):
-            with watching_divergence() as diverged:
-                try:
-                    prediction = method.fit(chunk)
-                except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
-                    raise _failure(f"could not be calculated ({error})", method, diverged) from error
-            parts.append(checked_prediction(method, chunk, prediction, diverged))
+            try:
+                prediction = method.fit(chunk)
+            except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
+                raise _failure(f"could not be calculated ({error})", method) from error
+            parts.append(checked_prediction(method, chunk, prediction))
     trim_freed_blocks()
     return Prediction.concatenate(parts)
 
@@ -251,8 +252,8 @@ def described_size(task: Task) -> str:
     return f"{task.num_nodes} nodes with {labels} labels of {task.num_classes} classes"
 
 
-def checked_prediction(method: Method, task: Task, prediction: Prediction, diverged: Sequence[str]) -> Prediction:
-    """The prediction, if it is complete and finite; `diverged` lists what was not finite in training."""
+def checked_prediction(method: Method, task: Task, prediction: Prediction) -> Prediction:
+    """The prediction, if it is complete and finite."""
     name = type(method).__name__
     if not isinstance(prediction, Prediction):
         raise InputError(f"{name}.fit returned a {type(prediction).__name__}; return a mtgcn.task.Prediction")
@@ -263,18 +264,18 @@ def checked_prediction(method: Method, task: Task, prediction: Prediction, diver
         )
     sums = np.sum(prediction.probabilities, axis=2)
     if not np.isfinite(sums).all():
-        raise _failure("returned probabilities that are not finite (NaN)", method, diverged)
+        raise _failure("returned probabilities that are not finite (NaN)", method)
     if not np.allclose(sums, 1, atol=1e-3):
         raise InputError(f"{name}.fit returned probabilities that do not sum to 1 at every node; normalise them")
     for key, values in {"peers": prediction.peers, **(prediction.parameters or {})}.items():
         if values is not None and not all_finite(np.asarray(values)):
-            raise _failure(f"returned {key} that are not finite (NaN)", method, diverged)
+            raise _failure(f"returned {key} that are not finite (NaN)", method)
     return prediction
 
 
-def _failure(what: str, method: Method, diverged: Sequence[str]) -> InputError:
-    """What happened, from which epoch on, and which settings may be the cause."""
-    what = f"{type(method).__name__}.fit {what}" + (f": {diverged[0]}" if diverged else "")
+def _failure(what: str, method: Method) -> InputError:
+    """What happened, and which settings may be the cause."""
+    what = f"{type(method).__name__}.fit {what}"
     usual = {field.name: field.default for field in fields(method) if isinstance(field.default, float)}
     changed = [key for key, default in usual.items() if getattr(method, key) != default]
     if changed:

@@ -10,12 +10,12 @@ Each degree reaches one hop further and has its own weights; GCN is degree 1 wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from mtgcn.methods.base import TrainedOnLabels
+from mtgcn.nn.base import StackedNetwork
 from mtgcn.nn.networks import Chebyshev
 from mtgcn.settings import Ge, Le
-from mtgcn.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,5 @@ class ChebyshevFilters(TrainedOnLabels):
     """Two layers, as in Kipf and Welling's comparison; everything but the filter is as in `gcn`. The Laplacian is
     scaled with its computed largest eigenvalue, as in both papers' programs, not with the bound 2."""
 
+    architecture: ClassVar[type[StackedNetwork]] = Chebyshev
     degree: Annotated[int, Ge(1), Le(100)] = 2  # K: polynomials T_0 … T_K
-
-    def network(self, task: Task) -> Chebyshev:
-        return Chebyshev(task, peers=1, settings=self, degree=self.degree)
-
-    def bytes_per_run(self, task: Task) -> int:
-        return Chebyshev.bytes_per_model(task, self.hidden_channels, self.degree)

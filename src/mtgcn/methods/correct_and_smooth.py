@@ -12,23 +12,19 @@ Neighbours are expected to have similar errors and similar classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.normalisation import normalized_laplacian
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import Method
 from mtgcn.methods.linear import Logistic
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.task import Prediction, Task
-
-if TYPE_CHECKING:
-    from mtgcn.graph import Graph
 
 NODES, CLASSES = 0, 1  # the axes here: nodes, classes, runs
 LARGEST_SCALE = 1000  # above this, a propagated error is not scaled
@@ -45,7 +41,10 @@ class CorrectAndSmooth(Method):
     penalty: PositiveFloat | None = None  # of `logistic`
 
     def fit(self, task: Task) -> Prediction:
-        adjacency = _adjacency_operator(task.graph, task.device)
+        # S: nothing at nodes without edges, and self-loops only where the graph has some.
+        matrix = sp.csr_array(sp.eye_array(task.num_nodes) - normalized_laplacian(task.graph), dtype=np.float32)
+        matrix.eliminate_zeros()
+        adjacency = SparseOperator(matrix, task.device, symmetric=True)
         predicted = torch.from_numpy(self._logistic.fit(task).probabilities).to(task.device).permute(1, 2, 0)  # Z
         run, place = task.labelled.present.nonzero(as_tuple=True)
         nodes = task.labelled.index[run, place]
@@ -78,11 +77,3 @@ class CorrectAndSmooth(Method):
 
     def bytes_per_run(self, task: Task) -> int:
         return self._logistic.bytes_per_run(task) + 4 * 8 * task.num_nodes * task.num_classes
-
-
-@cached_per_graph
-def _adjacency_operator(graph: Graph, device: torch.device) -> SparseOperator:
-    """S = D^-1/2 A D^-1/2; self-loops only where the graph has some, and nothing at nodes without edges."""
-    matrix = sp.csr_array(sp.eye_array(graph.num_nodes) - normalized_laplacian(graph), dtype=np.float32)
-    matrix.eliminate_zeros()
-    return SparseOperator(matrix, device, symmetric=True)

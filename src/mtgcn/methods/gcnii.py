@@ -17,74 +17,32 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import TrainedOnLabels, supervised_step
-from mtgcn.nn.base import FeatureScaling, NodeValues, StackedNetwork, TwoLayerNetwork
-from mtgcn.nn.layers import DropoutStream, modelwise_product
+from mtgcn.nn.base import FeatureScaling, NodeValues, StackedNetwork
+from mtgcn.nn.layers import DropoutStream
+from mtgcn.nn.networks import MLPWithAdjacency
 from mtgcn.settings import Ge, Le, NonNegativeFloat, PositiveInt, Rate
 from mtgcn.task import Task
 from mtgcn.training.loop import Step
 
 
-@dataclass(frozen=True, kw_only=True)
-class GCNII(TrainedOnLabels):
-    """The last of `epochs` epochs.
-
-    The paper has other settings for each graph, with 16 to 64 layers, 64 or 256 channels and dropout of 0.5 to 0.7;
-    here they are the same for all.
-
-    >>> from mtgcn.methods import karate_club
-    >>> task, accuracy = karate_club()
-    >>> round(accuracy(GCNII().fit(task)), 2)
-    0.96
-    """
-
-    hidden_channels: PositiveInt = 64  # of every hidden layer
-    input_dropout: Rate = 0.5  # on the features
-    layers: Annotated[int, Ge(1), Le(1000)] = 8  # L
-    restart: Rate = 0.1  # α: share of the first hidden layer
-    identity: NonNegativeFloat = 0.5  # λ: distance of the first layer's weights from the identity
-    layer_decay: NonNegativeFloat = 0.01  # γ: weight decay of W
-    weight_decay: NonNegativeFloat = 5e-4  # μ: of Adam, for Θ
-    init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
-
-    def network(self, task: Task) -> GCNIINetwork:
-        return GCNIINetwork(task, self)
-
-    def step(self, network: StackedNetwork, task: Task) -> Step:
-        supervised = supervised_step(network, task).losses["supervised"]
-        decay = self.layer_decay / 2 * network.get_parameter("weights").square().sum((0, -2, -1))
-        return Step({"supervised": supervised, "weight decay": decay})
-
-    def bytes_per_run(self, task: Task) -> int:
-        return self.layers * GCNIINetwork.bytes_per_model(task, self.hidden_channels)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GCNIIWithValidation(GCNII):
-    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
-
-    uses_validation: ClassVar[bool] = True
-
-
-class GCNIINetwork(TwoLayerNetwork):
+class GCNIINetwork(MLPWithAdjacency):
     """H_L Θ1, with dropout on the input of every layer."""
 
     weights: nn.Parameter  # layers, runs, peers, hidden, hidden: W_1, W_2, …
 
-    def __init__(self, task: Task, settings: GCNII) -> None:
-        super().__init__(task, 1, settings)
+    def __init__(self, task: Task, peers: int, settings: GCNII) -> None:
+        super().__init__(task, peers, settings)
         hidden, layers = settings.hidden_channels, settings.layers
         self.restart = settings.restart
         self.betas = [math.log1p(settings.identity / layer) for layer in range(1, layers + 1)]
-        self.input = self._feature_product()
-        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
-        self._add_layers(self._initial)
         weights = torch.stack([self._initial(hidden, hidden, label=4 + layer) for layer in range(layers)])
         self.add_parameter("weights", weights, run_axis=1)
-        self.dropout = DropoutStream(task.seeds, (layers + 1) * hidden, settings.dropout, task.device)
+        self.dropout = DropoutStream(task.seeds, peers * (layers + 1) * hidden, settings.dropout, task.device)
+
+    @classmethod
+    def bytes_per_model(cls, task: Task, settings: GCNII) -> int:
+        return settings.layers * super().bytes_per_model(task, settings)
 
     def decayed_parameters(self) -> list[nn.Parameter]:
         return [one for one in super().decayed_parameters() if one is not self.weights]
@@ -101,4 +59,41 @@ class GCNIINetwork(TwoLayerNetwork):
             mixed = torch.add(residual, self.adjacency(hidden), alpha=scale)
             hidden = torch.einsum("nrph,rphk->nrpk", mixed, (1 - beta) * eye + beta * weight).contiguous().relu()
             hidden = hidden if mask is None else hidden * mask
-        return modelwise_product(hidden, self._readout_weight).add_(self.bias1)
+        return self._readout(hidden)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCNII(TrainedOnLabels):
+    """The last of `epochs` epochs.
+
+    The paper has other settings for each graph, with 16 to 64 layers, 64 or 256 channels and dropout of 0.5 to 0.7;
+    here they are the same for all.
+
+    >>> from mtgcn.methods import karate_club
+    >>> task, accuracy = karate_club()
+    >>> round(accuracy(GCNII().fit(task)), 2)
+    0.96
+    """
+
+    architecture: ClassVar[type[StackedNetwork]] = GCNIINetwork
+    hidden_channels: PositiveInt = 64  # of every hidden layer
+    input_dropout: Rate = 0.5  # on the features
+    layers: Annotated[int, Ge(1), Le(1000)] = 8  # L
+    restart: Rate = 0.1  # α: share of the first hidden layer
+    identity: NonNegativeFloat = 0.5  # λ: distance of the first layer's weights from the identity
+    layer_decay: NonNegativeFloat = 0.01  # γ: weight decay of W
+    weight_decay: NonNegativeFloat = 5e-4  # μ: of Adam, for Θ
+    init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
+    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
+
+    def step(self, network: StackedNetwork, task: Task) -> Step:
+        supervised = supervised_step(network, task).losses["supervised"]
+        decay = self.layer_decay / 2 * network.get_parameter("weights").square().sum((0, -2, -1))
+        return Step({"supervised": supervised, "weight decay": decay})
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCNIIWithValidation(GCNII):
+    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+
+    uses_validation: ClassVar[bool] = True

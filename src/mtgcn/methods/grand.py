@@ -17,16 +17,42 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import TrainedOnLabels
-from mtgcn.nn.base import CLASSES, NODES, PEERS, FeatureScaling, StackedNetwork, TwoLayerNetwork, rows_at
+from mtgcn.nn.base import CLASSES, NODES, PEERS, FeatureScaling, StackedNetwork, rows_at
 from mtgcn.nn.layers import DropoutStream, modelwise_product
+from mtgcn.nn.networks import MLPWithAdjacency
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Rate
 from mtgcn.shapes import Float
 from mtgcn.task import Task
 from mtgcn.training.loop import Step
 from mtgcn.training.losses import supervised_loss
+
+
+class RandomPropagation(MLPWithAdjacency):
+    """An MLP on propagated features. In training, the last axis of the logits has the samples of DropNode."""
+
+    def __init__(self, task: Task, peers: int, settings: GRAND) -> None:
+        super().__init__(task, peers, settings)
+        self.steps, hidden, samples = settings.steps, settings.hidden_channels, settings.samples
+        self.dropout = DropoutStream(task.seeds, samples * hidden, settings.dropout, task.device)
+        self.node_dropout = DropoutStream(task.seeds, samples, settings.node_dropout, task.device, label=0xD4)
+
+    @classmethod
+    def bytes_per_model(cls, task: Task, settings: GRAND) -> int:
+        return settings.samples * super().bytes_per_model(task, settings)
+
+    def new_epoch(self) -> None:
+        super().new_epoch()
+        self.node_dropout.advance()
+
+    def logits(self) -> Float[Tensor, "nodes classes runs samples"]:
+        products = self.input(self.weight0, drops=self.training)  # nodes, runs, 1, hidden
+        if self.training:
+            kept = self.node_dropout.kept(self._all_nodes)[..., None]  # nodes, runs, samples, 1
+            products = products * (kept / (1 - self.node_dropout.rate))
+        hidden = self._activated(mean_over_steps(products, self.adjacency, self.steps) + self.bias0)
+        return modelwise_product(hidden, self._readout_weight.expand(-1, hidden.shape[2], -1, -1)).add_(self.bias1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +69,7 @@ class GRAND(TrainedOnLabels):
     0.96
     """
 
+    architecture: ClassVar[type[StackedNetwork]] = RandomPropagation
     hidden_channels: PositiveInt = 32  # of the hidden layer
     input_dropout: Rate = 0.5  # on the features, before nodes are dropped
     steps: NonNegativeInt = 8  # K: longest walk
@@ -53,9 +80,6 @@ class GRAND(TrainedOnLabels):
     init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
     feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
 
-    def network(self, task: Task) -> RandomPropagation:
-        return RandomPropagation(task, self)
-
     def step(self, network: StackedNetwork, task: Task) -> Step:
         log_probabilities = network.logits().log_softmax(CLASSES)  # nodes, classes, runs, samples
         at_labelled = rows_at(log_probabilities, task.labelled.index)
@@ -63,40 +87,12 @@ class GRAND(TrainedOnLabels):
         consistency = consistency_loss(log_probabilities, self.temperature)
         return Step({"supervised": supervised, "consistency": self.consistency * consistency})
 
-    def bytes_per_run(self, task: Task) -> int:
-        return self.samples * RandomPropagation.bytes_per_model(task, self.hidden_channels)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GRANDWithValidation(GRAND):
     """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
 
     uses_validation: ClassVar[bool] = True
-
-
-class RandomPropagation(TwoLayerNetwork):
-    """An MLP on propagated features. In training, the last axis of the logits has the samples of DropNode."""
-
-    def __init__(self, task: Task, settings: GRAND) -> None:
-        super().__init__(task, 1, settings)
-        self.steps, hidden, samples = settings.steps, settings.hidden_channels, settings.samples
-        self.input = self._feature_product()
-        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
-        self._add_layers(self._initial)
-        self.dropout = DropoutStream(task.seeds, samples * hidden, settings.dropout, task.device)
-        self.node_dropout = DropoutStream(task.seeds, samples, settings.node_dropout, task.device, label=0xD4)
-
-    def new_epoch(self) -> None:
-        super().new_epoch()
-        self.node_dropout.advance()
-
-    def logits(self) -> Float[Tensor, "nodes classes runs samples"]:
-        products = self.input(self.weight0, drops=self.training)  # nodes, runs, 1, hidden
-        if self.training:
-            kept = self.node_dropout.kept(self._all_nodes)[..., None]  # nodes, runs, samples, 1
-            products = products * (kept / (1 - self.node_dropout.rate))
-        hidden = self._activated(mean_over_steps(products, self.adjacency, self.steps) + self.bias0)
-        return modelwise_product(hidden, self._readout_weight.expand(-1, hidden.shape[2], -1, -1)).add_(self.bias1)
 
 
 def mean_over_steps(

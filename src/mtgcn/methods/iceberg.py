@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from mtgcn.linalg.normalisation import normalized_adjacency, scaled_features
-from mtgcn.linalg.operators import DENSE_DISCOUNT, DenseOperator, SparseOperator, on_device
+from mtgcn.linalg.normalisation import scaled_features
+from mtgcn.linalg.operators import DENSE_DISCOUNT, DenseOperator, on_device
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.methods.base import TrainedOnLabels
-from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, NodeValues, StackedNetwork, TwoLayerNetwork, rows_at
-from mtgcn.nn.layers import modelwise_product
+from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, NodeValues, StackedNetwork, rows_at
+from mtgcn.nn.networks import MLPWithAdjacency
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Rate
 from mtgcn.shapes import Bool, Float, Real
 from mtgcn.task import Nodes, Task
@@ -35,6 +35,27 @@ from mtgcn.training.losses import supervised_loss
 from mtgcn.training.pseudo_labels import confidence, labelled_mask, one_hot_classes
 
 NO_LABELS = 1e-30  # instead of 0, so that its logarithm is finite
+
+
+class PropagatedMLP(MLPWithAdjacency):
+    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated in every epoch, or X once if products with the dense X̄ are cheaper."""
+
+    def __init__(self, task: Task, peers: int, settings: IceBerg) -> None:
+        super().__init__(task, peers, settings)
+        self.steps, self.restart = settings.steps, settings.restart
+        dense_cost = DENSE_DISCOUNT[task.device.type] * task.num_nodes * task.graph.num_features
+        if not settings.input_dropout and dense_cost < self.input.cost + self.steps * self.adjacency.nnz:
+            features = scaled_features(task.graph, settings.feature_scaling)
+            table = features if isinstance(features, np.ndarray) else features.toarray()
+            self.input.chain = (DenseOperator(self._propagated(on_device(table, np.float32, task.device))),)
+            self.steps = 0
+
+    def logits(self) -> NodeValues:
+        hidden = self._propagated(self.input(self.weight0, drops=self.training)) + self.bias0
+        return self._readout(self._activated(hidden))
+
+    def _propagated(self, values: Float[Tensor, "nodes *rest"]) -> Float[Tensor, "nodes *rest"]:
+        return personalized_page_rank(values, self.adjacency, self.steps, self.restart)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +72,7 @@ class IceBerg(TrainedOnLabels):
     0.96
     """
 
+    architecture: ClassVar[type[StackedNetwork]] = PropagatedMLP
     hidden_channels: PositiveInt = 128  # of the hidden layer
     steps: NonNegativeInt = 20  # T: of the propagation
     restart: Rate = 0.1  # α: of the propagation
@@ -61,9 +83,6 @@ class IceBerg(TrainedOnLabels):
     decay_on: Literal["all", "first-layer"] = "first-layer"  # which parameters the weight decay pulls on
     init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
     feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
-
-    def network(self, task: Task) -> PropagatedMLP:
-        return PropagatedMLP(task, self)
 
     def phases(self, network: StackedNetwork, task: Task) -> list[Phase]:
         def warmup_step() -> Step:
@@ -81,9 +100,6 @@ class IceBerg(TrainedOnLabels):
             "pseudo-label": -self.self_training * log_pseudo.sum((NODES, CLASSES)) / count.clamp(min=1),
         }
         return Step(losses, {"pseudo labels": count})
-
-    def bytes_per_run(self, task: Task) -> int:
-        return PropagatedMLP.bytes_per_model(task, self.hidden_channels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,27 +135,3 @@ def balanced_log_softmax(logits: NodeValues, counts: Real[Tensor, "classes runs"
     tensor([0.7500, 0.2500])
     """
     return (logits + counts.clamp(min=NO_LABELS).log()[..., None]).log_softmax(CLASSES)
-
-
-class PropagatedMLP(TwoLayerNetwork):
-    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated in every epoch, or X once if products with the dense X̄ are cheaper."""
-
-    def __init__(self, task: Task, settings: IceBerg) -> None:
-        super().__init__(task, 1, settings)
-        self.steps, self.restart = settings.steps, settings.restart
-        self.input = self._feature_product()
-        self.adjacency = SparseOperator(normalized_adjacency(task.graph), task.device, symmetric=True)
-        self._add_layers(self._initial)
-        dense_cost = DENSE_DISCOUNT[task.device.type] * task.num_nodes * task.graph.num_features
-        if not settings.input_dropout and dense_cost < self.input.cost + self.steps * self.adjacency.nnz:
-            features = scaled_features(task.graph, settings.feature_scaling)
-            table = features if isinstance(features, np.ndarray) else features.toarray()
-            self.input.chain = (DenseOperator(self._propagated(on_device(table, np.float32, task.device))),)
-            self.steps = 0
-
-    def logits(self) -> NodeValues:
-        hidden = self._propagated(self.input(self.weight0, drops=self.training)) + self.bias0
-        return modelwise_product(self._activated(hidden), self._readout_weight).add_(self.bias1)
-
-    def _propagated(self, values: Float[Tensor, "nodes *rest"]) -> Float[Tensor, "nodes *rest"]:
-        return personalized_page_rank(values, self.adjacency, self.steps, self.restart)

@@ -28,7 +28,7 @@ labels, `rounds` times:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -63,12 +63,8 @@ class LinearOnView(Method):
     @property
     def peer(self) -> MTPlusSettings:
         """The settings as those of a single peer of `mt-plus`."""
-        settings = MTPlusSettings(directions=self.directions, penalty_pooling=0.0, rounds=0)
-        return (
-            settings
-            if self.penalty is None
-            else replace(settings, penalties=(self.penalty,), taught_penalty=self.penalty)
-        )
+        fixed: Any = {} if self.penalty is None else {"penalties": (self.penalty,), "taught_penalty": self.penalty}
+        return MTPlusSettings(directions=self.directions, penalty_pooling=0.0, rounds=0, **fixed)
 
     def fit(self, task: Task) -> Prediction:
         settings, keys = self.peer, node_keys(task.graph, task.device)

@@ -30,12 +30,12 @@ from torch import Tensor
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
 from mtgcn.methods.base import NetworkMethod, supervised_step
-from mtgcn.nn.backbones import Backbone, bytes_per_model, check_backbone, stacked_network
+from mtgcn.nn.backbones import Backbone, check_backbone, network_class
 from mtgcn.nn.base import CLASSES, NODES, PEERS, NodeValues, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Nodes, Prediction, Task
-from mtgcn.training.loop import Phase, PseudoLabelRecord, Recorder, Step, recorder_for
+from mtgcn.training.loop import Phase, PseudoLabelRecord, Recorder, Step
 from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.training.pseudo_labels import (
     PseudoLabels,
@@ -75,7 +75,7 @@ class MTGCN(NetworkMethod):
         check_backbone(self.backbone, self)
 
     def network(self, task: Task) -> StackedNetwork:
-        return stacked_network(self.backbone, task, self.peers, settings=self)
+        return network_class(self.backbone)(task, self.peers, self)
 
     def fit(self, task: Task) -> Prediction:
         """Algorithm 2."""
@@ -84,21 +84,25 @@ class MTGCN(NetworkMethod):
         def answer(values: NodeValues) -> Float[Tensor, "nodes classes runs some"]:
             return values[..., self.answering_peers]
 
-        recorder = recorder_for(network, self.warmup_epochs + self.teaching_epochs, answer)
-        teaching = Teaching(self, network, task, recorder)
+        teaching = Teaching(self, network, task)
+        recorder = Recorder(network, self.warmup_epochs + self.teaching_epochs, answer)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
         ]
         best = BestTrainingAccuracy(network, task) if self.checkpoint == "best-training" else None
-        for watcher in (best, recorder):
-            phases = phases if watcher is None else [watcher.watched(phase) for phase in phases]
+        phases = [best.watched(phase) for phase in phases] if best else phases
         # Lines 4 to 15: N = warmup_epochs + teaching_epochs.
-        history = self.train(network, phases, communicator=task.communicator, record=teaching.record)
+        history = self.train(
+            network,
+            phases,
+            communicator=task.communicator,
+            record=teaching.record,
+            after_epoch=lambda done: recorder.after_epoch(done, teaching.chosen),
+        )
         if best:
             network.load_state_dict(best.parameters)
-        if recorder:
-            recorder.finish()
+        recorder.finish()
         probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
             mean_of_peers(answer(probabilities)),
@@ -113,18 +117,19 @@ class MTGCN(NetworkMethod):
         return slice(None) if self.output == "mean" else slice(1)
 
     def bytes_per_run(self, task: Task) -> int:
-        return bytes_per_model(self.backbone, task, self) * self.peers
+        return self.peers * network_class(self.backbone).bytes_per_model(task, self)
 
 
 class Teaching:
     """Epochs of mutual teaching, and a record of the pseudo labels. All runs and peers are computed together."""
 
-    def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task, recorder: Recorder | None = None) -> None:
-        self.settings, self.network, self.task, self.recorder = settings, network, task, recorder
+    def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task) -> None:
+        self.settings, self.network, self.task = settings, network, task
         per_class = settings.per_class or default_per_class(task.graph)
         self.per_class = min(per_class + settings.one_more_per_class, task.graph.num_nodes)  # t
         self.exclude = labelled_mask(task)
         self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
+        self.chosen: PseudoLabels | None = None  # by each peer in the last epoch
 
     def step(self) -> Step:
         """One epoch: lines 5 to 14 of Algorithm 2."""
@@ -133,8 +138,7 @@ class Teaching:
         logits = self.network.logits()  # line 6: Z
         chosen, predicted = self._choose(logits.detach())  # lines 7 to 10: V(h) with ŷ, and ŷ of all nodes
         self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
-        if self.recorder:
-            self.recorder.keep_choice(chosen)
+        self.chosen = chosen
 
         losses, chosen = peer_losses(logits, self.task.labelled, chosen, settings, self.task.communicator)
         # The share of pseudo labels with the class that the learner predicts.

@@ -31,7 +31,6 @@ from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeIn
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 from mtgcn.training.losses import supervised_loss
-from mtgcn.training.progress import note_divergence
 
 # Streams of a run's seed.
 EMBEDDING, CONTEXT, OTHERS, LABEL_PAIRS, WALKS, FROM_EMBEDDING, FROM_FEATURES, FROM_BOTH = range(0x90, 0x98)
@@ -80,7 +79,6 @@ class Planetoid(Method):
             contexts.step(nodes, pairs)
         for walks in batches_of_walks(task, self.walks_per_node, self.walk_length, self.walks_at_once):
             contexts.step(*walk_contexts(walks, self.window, task.num_nodes))
-        note_divergence("an embedding", "batch", [bool(fine) for fine in contexts.finite])
         return contexts.table
 
     def bytes_per_run(self, task: Task) -> int:
@@ -101,7 +99,6 @@ class ContextModel:
         self.table = torch.from_numpy(embedding.astype(np.float32)).to(task.device)  # runs, nodes + 1, size
         self.context = uniform(task.seeds, (self.nodes + 1, size), bound, CONTEXT).to(task.device)
         self.bias = torch.zeros(task.runs, self.nodes + 1, device=task.device)
-        self.finite: list[Tensor] = []  # whether the embeddings after each batch are
 
     def step(self, batch: Int[Tensor, "runs batch"], pairs: Float[Tensor, "runs batch batch"]) -> None:
         """One step of gradient descent on the sum over pairs of -log softmax. `pairs` counts how often each node of the
@@ -112,9 +109,7 @@ class ContextModel:
         logits = torch.baddbmm((self.bias[run, softmax_over] + log_share)[:, None], embedding, context.transpose(1, 2))
         gradient = logits.softmax(-1).mul_(pairs.sum(-1, keepdim=True))
         gradient[..., : batch.shape[1]] -= pairs
-        updated = embedding - self.rate * (gradient @ context)
-        self.finite.append(updated.isfinite().all())
-        self.table[run, batch] = updated
+        self.table[run, batch] = embedding - self.rate * (gradient @ context)
         self.context[run, softmax_over] = context - self.rate * (gradient.transpose(1, 2) @ embedding)
         self.bias[run, softmax_over] -= self.rate * gradient.sum(1)
 
@@ -238,9 +233,7 @@ class Classifier:
             loss.sum().backward()
             optimizer.step()
             history[epoch] = loss.detach()
-        losses = history.cpu().numpy()
-        note_divergence("its loss 'supervised'", "epoch", losses)
-        return losses
+        return history.cpu().numpy()
 
     @torch.no_grad()
     def probabilities(self) -> Float[np.ndarray, "runs nodes classes"]:

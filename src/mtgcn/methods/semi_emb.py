@@ -21,8 +21,7 @@ from torch import Tensor
 from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods.base import NetworkMethod, network_prediction
-from mtgcn.nn.base import CLASSES, NODES, NodeValues, rows_at
-from mtgcn.nn.networks import Chebyshev
+from mtgcn.nn.base import CLASSES, MLP, NODES, NodeValues, StackedNetwork, rows_at
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
@@ -45,12 +44,10 @@ class SemiSupervisedEmbedding(NetworkMethod):
     - The network is that of `gcn` without propagation."""
 
     draws_by_place: ClassVar[bool] = True
+    architecture: ClassVar[type[StackedNetwork]] = MLP
     epochs: NonNegativeInt = 200  # of training
     embedding_weight: NonNegativeFloat = 1.0  # λ: weight of the embedding loss
     margin: NonNegativeFloat = 1.0  # m: distance up to which random pairs are pushed apart
-
-    def network(self, task: Task) -> Chebyshev:
-        return Chebyshev(task, peers=1, settings=self, degree=0)
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
@@ -68,9 +65,6 @@ class SemiSupervisedEmbedding(NetworkMethod):
             return Step(losses)
 
         return network_prediction(network, self.train(network, [Phase(self.epochs, step)]))
-
-    def bytes_per_run(self, task: Task) -> int:
-        return Chebyshev.bytes_per_model(task, self.hidden_channels, degree=0)
 
 
 class Edges:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.linalg.normalisation import relative_adjacency, scaled_features
-from mtgcn.nn.base import NetworkSettings, NodeValues, StackedNetwork, TwoLayerNetwork
+from mtgcn.nn.base import NetworkSettings, NodeValues, StackedNetwork
 from mtgcn.nn.networks import APPNP, GAT, GCN, Chebyshev
 from mtgcn.shapes import Float
 from mtgcn.task import Task
@@ -25,7 +25,7 @@ from mtgcn.task import Task
 Factory = Callable[[int, int], nn.Module]  # from the numbers of features and classes
 Backbone = str | nn.Module | Factory
 
-BACKBONES: dict[str, type[TwoLayerNetwork]] = {"gcn": GCN, "chebyshev": Chebyshev, "appnp": APPNP, "gat": GAT}
+BACKBONES: dict[str, type[StackedNetwork]] = {"gcn": GCN, "chebyshev": Chebyshev, "appnp": APPNP, "gat": GAT}
 # Settings that do not apply to a user's own module.
 _NAMED_ONLY = ("hidden_channels", "dropout", "input_dropout", "decay_on", "bias", "init")
 
@@ -49,28 +49,17 @@ def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
             )
 
 
-def stacked_network(backbone: Backbone, task: Task, peers: int, settings: NetworkSettings) -> StackedNetwork:
-    """The untrained networks of all runs and peers of a task."""
-    if isinstance(backbone, str):
-        return BACKBONES[backbone](task, peers, settings)
-    return ModuleNetwork(task, peers, settings, backbone)
-
-
-def bytes_per_model(backbone: Backbone, task: Task, settings: NetworkSettings) -> int:
-    """About the memory of one network in training."""
-    if isinstance(backbone, str):
-        return BACKBONES[backbone].bytes_per_model(task, settings.hidden_channels)
-    return ModuleNetwork.bytes_per_model(task, settings, backbone)
+def network_class(backbone: Backbone) -> type[StackedNetwork]:
+    """The stacked networks of a backbone."""
+    return BACKBONES[backbone] if isinstance(backbone, str) else ModuleNetwork
 
 
 _INITIAL, _DROPOUT = 0xA0, 0xA1  # streams of a run's seed
-# Usual names of the parameters that give a module its numbers of features and classes.
-_FEATURES = ("features", "num_features", "in_channels", "in_features", "in_dim", "input_dim")
-_CLASSES = ("classes", "num_classes", "out_channels", "out_features", "out_dim", "output_dim")
 
 
 class ModuleNetwork(StackedNetwork):
-    """A user's module for every run and peer, initialised from the run's seed and evaluated one after the other.
+    """The module `settings.backbone` for every run and peer, initialised from the run's seed and evaluated one after
+    the other.
 
     `forward(x, edge_index)` or `forward(x, edge_index, edge_weight)`, as in PyTorch Geometric, returns logits or
     log-probabilities, nodes x classes. Dropout draws from torch's global generator, which is seeded by run, peer and
@@ -79,39 +68,44 @@ class ModuleNetwork(StackedNetwork):
 
     can_be_recorded: ClassVar[bool] = False  # a module may synchronise, which cannot be recorded
 
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings, backbone: nn.Module | Factory) -> None:
-        super().__init__(task, peers)
+    def __init__(self, task: Task, peers: int, settings: Any) -> None:
+        super().__init__(task, peers, settings)
         self.epoch = 0
-        self._call = _Call(task, settings)
-        drawn = [[_drawn(backbone, self._call, (seed, peer)) for peer in range(peers)] for seed in task.seeds]
+        features = scaled_features(task.graph, settings.feature_scaling)
+        dense = features if isinstance(features, np.ndarray) else features.toarray()
+        edges = relative_adjacency(task.graph).tocoo()
+        self.features = torch.from_numpy(np.array(dense, dtype=np.float32)).to(task.device)
+        self.edge_index = torch.from_numpy(np.stack([edges.row, edges.col]).astype(np.int64)).to(task.device)
+        self.edge_weight = torch.from_numpy(edges.data.astype(np.float32)).to(task.device)
+        drawn = [[self._drawn(settings.backbone, seed, peer) for peer in range(peers)] for seed in task.seeds]
         template = drawn[0][0]
         # In a list, so that torch does not register its parameters: the stacked ones replace them.
         self._template = [template]
-        self._names = {name: name.replace(".", "/") for name, _ in _numbers(template)}
-        trained = _trained_names(template, self._call)
+        self._names = {name: name.replace(".", "/") for name in _numbers(template)}
+        trained = {name for name, parameter in template.named_parameters() if parameter.requires_grad}
+        if not trained:
+            raise InputError(f"{type(template).__name__} has no parameter that could be trained; give one that learns")
         for name, stacked in self._names.items():
-            values = torch.stack([torch.stack([dict(_numbers(one))[name].detach() for one in row]) for row in drawn])
+            values = torch.stack([torch.stack([_numbers(one)[name].detach() for one in row]) for row in drawn])
             self.add_parameter(stacked, values, run_axis=0, trained=name in trained)
 
-    @staticmethod
-    def bytes_per_model(task: Task, settings: NetworkSettings, backbone: nn.Module | Factory) -> int:
-        """The memory of one model in training, measured: parameters with gradient and Adam's two moments, and the
-        tensors that a forward pass saves."""
-        call = _Call(task, settings)
-        module = _drawn(backbone, call, (task.seeds[0], 0))
-        kept: dict[int, int] = {}
+    @classmethod
+    def bytes_per_model(cls, task: Task, settings: Any) -> int:
+        """Measured: parameters with gradient and Adam's two moments, and the tensors that a forward pass saves."""
+        network = cls(task.select(np.arange(1)), 1, settings).train()
+        saved: dict[int, int] = {}
 
         def count(tensor: Tensor) -> Tensor:
-            kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+            saved[tensor.data_ptr()] = tensor.nbytes
             return tensor
 
-        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor), _seeded((0,), task.device):
-            call(module.train())
-        shared = (call.features, call.edge_index, call.edge_weight, *(values for _, values in _numbers(module)))
-        for tensor in shared:
-            kept.pop(tensor.data_ptr(), None)
-        numbers = sum(values.numel() * values.element_size() for _, values in _numbers(module))
-        return 4 * numbers + sum(kept.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and the losses'
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+            network.logits()
+        numbers = list(_numbers(network).values())
+        for shared in (network.features, network.edge_index, network.edge_weight, *numbers):
+            saved.pop(shared.data_ptr(), None)
+        weights = sum(values.nbytes for values in numbers)
+        return 4 * weights + sum(saved.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and the losses'
 
     def logits(self) -> NodeValues:
         [module] = self._template
@@ -120,28 +114,15 @@ class ModuleNetwork(StackedNetwork):
         for run, seed in enumerate(self.task.seeds):
             for peer in range(self.peers):
                 own = {name: getattr(self, stacked)[run, peer] for name, stacked in self._names.items()}
-                with _seeded((_DROPOUT, seed, peer, self.epoch), self.task.device):
-                    found.append(self._call(module, own))
-        return torch.stack(found, -1).unflatten(-1, (self.task.runs, self.peers))
+                with _seeded((_DROPOUT, seed, peer, self.epoch), self.device):
+                    found.append(self._answer(module, own))
+        return torch.stack(found, -1).unflatten(-1, (self.runs, self.peers))
 
     def new_epoch(self) -> None:
         self.epoch += 1
 
-
-class _Call:
-    """Calls a module with the arguments that its `forward` takes."""
-
-    def __init__(self, task: Task, settings: NetworkSettings) -> None:
-        features = scaled_features(task.graph, settings.feature_scaling)
-        dense = features if isinstance(features, np.ndarray) else features.toarray()
-        edges = relative_adjacency(task.graph).tocoo()
-        ends = np.stack([edges.row, edges.col]).astype(np.int64)
-        self.task = task
-        self.features = torch.from_numpy(np.array(dense, dtype=np.float32)).to(task.device)
-        self.edge_index = torch.from_numpy(ends).to(task.device)
-        self.edge_weight = torch.from_numpy(edges.data.astype(np.float32)).to(task.device)
-
-    def __call__(self, module: nn.Module, numbers: dict[str, Tensor] | None = None) -> Float[Tensor, "nodes classes"]:
+    def _answer(self, module: nn.Module, numbers: dict[str, Tensor] | None = None) -> Float[Tensor, "nodes classes"]:
+        """What the module returns, called with the arguments that its `forward` takes."""
         signature = inspect.signature(module.forward)
         try:
             signature.bind_partial(None, None)
@@ -150,12 +131,8 @@ class _Call:
                 f"forward of {type(module).__name__} takes ({', '.join(signature.parameters)}); "
                 "give a module that takes (x, edge_index) or (x, edge_index, edge_weight)"
             ) from None
-        arguments = (self.features, self.edge_index)
         weights = {"edge_weight": self.edge_weight} if "edge_weight" in signature.parameters else {}
-        if numbers is None:
-            answer = module(*arguments, **weights)
-        else:
-            answer = functional_call(module, numbers, arguments, weights)
+        answer = functional_call(module, numbers or {}, (self.features, self.edge_index), weights)
         wanted = (self.task.num_nodes, self.task.num_classes)
         if not isinstance(answer, Tensor) or answer.shape != wanted:
             found = f"a tensor of {tuple(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
@@ -165,43 +142,35 @@ class _Call:
             )
         return answer
 
+    def _drawn(self, backbone: nn.Module | Factory, seed: int, peer: int) -> nn.Module:
+        """A module on the task's device, initialised from the seed of a run and the number of a peer."""
+        sizes = self.task.graph.num_features, self.task.num_classes
+        with _seeded((_INITIAL, seed, peer), self.device):
+            if made := isinstance(backbone, nn.Module):
+                module = deepcopy(backbone)
+            else:
+                signature = inspect.signature(backbone)
+                try:
+                    signature.bind(*sizes)
+                except TypeError:
+                    raise InputError(
+                        f"backbone {getattr(backbone, '__name__', 'given')} takes ({', '.join(signature.parameters)}); "
+                        "give a function of (features, classes) that makes the module"
+                    ) from None
+                module = backbone(*sizes)
+            if not isinstance(module, nn.Module):
+                raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
+            module = module.to(self.device, torch.float32)
+            if any(is_lazy(one) for one in module.parameters()):
+                with torch.no_grad():
+                    self._answer(module.eval())  # initialises lazy parameters
+            if made:
+                _reset_parameters(module)
+        return module
 
-def _drawn(backbone: nn.Module | Factory, call: _Call, seed: tuple[int, int]) -> nn.Module:
-    """A module on the task's device, initialised from the seed of a run and the number of a peer."""
-    task = call.task
-    with _seeded((_INITIAL, *seed), task.device):
-        made = isinstance(backbone, nn.Module)
-        module = deepcopy(backbone) if made else _made(backbone, task.graph.num_features, task.num_classes)
-        if not isinstance(module, nn.Module):
-            raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
-        module = module.to(task.device, torch.float32)
-        if any(is_lazy(one) for one in module.parameters()):
-            with torch.no_grad():
-                call(module.eval())  # initialises lazy parameters
-        if made:
-            _reset_parameters(module)
-    return module
 
-
-def _made(backbone: Callable[..., object], features: int, classes: int) -> object:
-    """The module of a function or class: by the usual names of its parameters, or by their order."""
-    signature = inspect.signature(backbone)
-    of_features, of_classes = (
-        next((name for name in names if name in signature.parameters), None) for names in (_FEATURES, _CLASSES)
-    )
-    tries: list[tuple[tuple[int, ...], dict[str, int]]] = [((features, classes), {}), ((), {})]
-    if of_features and of_classes:
-        tries = [((), {of_features: features, of_classes: classes})]
-    for arguments, named in tries:
-        try:
-            signature.bind(*arguments, **named)
-        except TypeError:
-            continue
-        return backbone(*arguments, **named)
-    raise InputError(
-        f"backbone {getattr(backbone, '__name__', 'given')} takes ({', '.join(signature.parameters)}), not just the "
-        "numbers of features and classes; give a function of (features, classes) that makes the module"
-    )
+def _numbers(module: nn.Module) -> dict[str, Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def _reset_parameters(module: nn.Module) -> None:
@@ -215,23 +184,6 @@ def _reset_parameters(module: nn.Module) -> None:
         )
     for child in module.children():
         _reset_parameters(child)
-
-
-def _trained_names(module: nn.Module, call: _Call) -> set[str]:
-    """The parameters that require a gradient and affect the output."""
-    tried = deepcopy(module).train()  # a forward pass may change buffers
-    wanted = {name: parameter for name, parameter in tried.named_parameters() if parameter.requires_grad}
-    with torch.enable_grad(), _seeded((0,), call.task.device):
-        answer = call(tried)
-    if not answer.requires_grad:
-        raise InputError(f"{type(module).__name__} has no parameter that could be trained; give a module that learns")
-    gradients = torch.autograd.grad(answer.sum(), list(wanted.values()), allow_unused=True)
-    return {name for name, gradient in zip(wanted, gradients, strict=True) if gradient is not None}
-
-
-def _numbers(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
 
 
 @contextmanager

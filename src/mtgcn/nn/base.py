@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mtgcn.errors import InputError
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.operators import operator
-from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, uniform
+from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, modelwise_product, uniform
 from mtgcn.settings import LearningRate, NonNegativeFloat, PositiveInt, Rate, Settings
 from mtgcn.shapes import Bool, Float, Int
 
@@ -127,9 +127,14 @@ class StackedParameters(nn.Module):
 class StackedNetwork(StackedParameters, ABC):
     """`runs` x `peers` networks of one architecture that classify the nodes of one graph."""
 
-    def __init__(self, task: Task, peers: int) -> None:
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task.runs, peers, task.device)
-        self.task = task
+        self.task, self.settings = task, settings
+
+    @classmethod
+    @abstractmethod
+    def bytes_per_model(cls, task: Task, settings: Any) -> int:
+        """About the memory of one model in training."""
 
     @abstractmethod
     def logits(self) -> NodeValues:
@@ -152,8 +157,8 @@ class StackedNetwork(StackedParameters, ABC):
         return self.logits_without_dropout().softmax(CLASSES)
 
 
-class TwoLayerNetwork(StackedNetwork):
-    """Two layers with ReLU and dropout between them; subclasses define how a layer uses the graph."""
+class MLP(StackedNetwork):
+    """Z = ReLU(X Θ0) Θ1 with dropout on the hidden layer; subclasses define how layers use the graph."""
 
     FIRST_LAYER: ClassVar[tuple[str, ...]] = ("weight0", "bias0")
     NUMBERS_PER_CLASS: ClassVar[int] = 12  # that training holds for each node
@@ -162,38 +167,50 @@ class TwoLayerNetwork(StackedNetwork):
     bias0: Tensor  # runs, peers, hidden; zeros if `bias` is off
     weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
     bias1: Tensor  # classes, runs, peers; likewise
-    input: InputProduct
-    dropout: DropoutStream
 
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
-        super().__init__(task, peers)
-        self.settings = settings
+    def __init__(
+        self,
+        task: Task,
+        peers: int,
+        settings: NetworkSettings,
+        input_product: InputProduct | None = None,
+        inputs: int | None = None,
+    ) -> None:
+        super().__init__(task, peers, settings)
+        if input_product is None:  # X Θ0, without the graph
+            features = scaled_features(task.graph, settings.feature_scaling)
+            chain = (operator(features, task.device),)
+            input_product = InputProduct(chain, features, None, task, peers, settings.input_dropout)
+        self.input = input_product
+        inputs, hidden, classes = inputs or task.graph.num_features, self.width(settings), task.num_classes
+        bias0, bias1 = self._initial_bias(hidden, label=1), self._initial_bias(classes, label=3).permute(2, 0, 1)
+        self.add_parameter("weight0", self._initial(inputs, hidden, label=0).permute(2, 0, 1, 3), run_axis=1)
+        self.add_parameter("bias0", bias0, run_axis=0, trained=settings.bias)
+        self.add_parameter("weight1", self._initial(hidden, classes, label=2), run_axis=0)
+        self.add_parameter("bias1", bias1, run_axis=1, trained=settings.bias)
+        self.dropout = DropoutStream(task.seeds, peers * hidden, settings.dropout, task.device)
+        self._all_nodes = task.communicator.numbers(task.num_nodes, task.device)
+
+    @staticmethod
+    def width(settings: NetworkSettings) -> int:
+        """Of the hidden layer."""
+        return settings.hidden_channels
 
     @classmethod
-    def bytes_per_model(cls, task: Task, hidden_channels: int) -> int:
-        """About the memory of one model in training: weights with gradient and Adam's two moments, and activations."""
-        at_nodes = task.num_nodes * (8 * hidden_channels + cls.NUMBERS_PER_CLASS * task.num_classes)
-        return 4 * (4 * task.graph.num_features * hidden_channels + at_nodes)
+    def bytes_per_model(cls, task: Task, settings: Any) -> int:
+        """Weights with gradient and Adam's two moments, and activations."""
+        hidden = cls.width(settings)
+        at_nodes = task.num_nodes * (8 * hidden + cls.NUMBERS_PER_CLASS * task.num_classes)
+        return 4 * (4 * task.graph.num_features * hidden + at_nodes)
 
-    def _feature_product(self) -> InputProduct:
-        """X Θ0, without the graph."""
-        features = scaled_features(self.task.graph, self.settings.feature_scaling)
-        chain = (operator(features, self.device),)
-        return InputProduct(chain, features, None, self.task, self.peers, self.settings.input_dropout)
+    def logits(self) -> NodeValues:
+        return self._readout(self._hidden())
 
-    def _add_layers(
-        self, initial: Callable[[int, int, int], Tensor], hidden: int | None = None, inputs: int | None = None
-    ) -> None:
-        """Add weights and biases of both layers, and dropout; `initial(inputs, outputs, label)` draws weights."""
-        hidden = hidden or self.settings.hidden_channels
-        inputs, classes = inputs or self.task.graph.num_features, self.task.num_classes
-        bias0, bias1 = self._initial_bias(hidden, label=1), self._initial_bias(classes, label=3).permute(2, 0, 1)
-        self.add_parameter("weight0", initial(inputs, hidden, 0).permute(2, 0, 1, 3), run_axis=1)
-        self.add_parameter("bias0", bias0, run_axis=0, trained=self.settings.bias)
-        self.add_parameter("weight1", initial(hidden, classes, 2), run_axis=0)
-        self.add_parameter("bias1", bias1, run_axis=1, trained=self.settings.bias)
-        self.dropout = DropoutStream(self.task.seeds, self.peers * hidden, self.settings.dropout, self.device)
-        self._all_nodes = self.task.communicator.numbers(self.task.num_nodes, self.device)
+    def _hidden(self) -> Float[Tensor, "nodes runs peers hidden"]:
+        return self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
+
+    def _readout(self, hidden: Float[Tensor, "nodes runs peers hidden"]) -> NodeValues:
+        return modelwise_product(hidden, self._readout_weight).add_(self.bias1)
 
     def _activated(self, hidden: Float[Tensor, "nodes runs peers hidden"]) -> Float[Tensor, "nodes runs peers hidden"]:
         """ReLU and, in training, dropout, in place."""

@@ -120,7 +120,7 @@ class InputProduct:
     def __init__(
         self,
         chain: tuple[Operator, ...],
-        features: sp.csr_array | np.ndarray,
+        features: sp.csr_array | np.ndarray | None,
         adjacency: SparseOperator | None,
         task: Task,
         peers: int,

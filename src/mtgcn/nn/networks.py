@@ -1,4 +1,4 @@
-"""Stacked networks, for all runs and peers at once: GCN, Chebyshev networks (of degree 0: an MLP), APPNP and GAT."""
+"""Stacked networks, for all runs and peers at once: GCN, Chebyshev networks, APPNP and GAT."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
 from mtgcn.linalg import normalisation
-from mtgcn.linalg.operators import SparseOperator
+from mtgcn.linalg.operators import DenseOperator, SparseOperator
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.nn.base import CLASSES, NetworkSettings, NodeValues, TwoLayerNetwork
+from mtgcn.nn.base import CLASSES, MLP, NetworkSettings, NodeValues
 from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, modelwise_product
 from mtgcn.shapes import Float, Int
 
@@ -23,27 +23,24 @@ if TYPE_CHECKING:
     from mtgcn.task import Task
 
 
-class GCN(TwoLayerNetwork):
+class GCN(MLP):
     """Z = Â ReLU(Â X Θ0) Θ1 (Kipf and Welling, 2017), for all runs and peers at once."""
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
-        super().__init__(task, peers, settings)
-        self.operators = normalisation.graph_operators(task.graph, settings.feature_scaling, task.device)
-        self.adjacency = self.operators.adjacency
-        self.input = InputProduct(
-            self.operators.input_chain, self.operators.features, self.adjacency, task, peers, settings.input_dropout
-        )
-        self._add_layers(self._initial)
+        operators = normalisation.graph_operators(task.graph, settings.feature_scaling, task.device)
+        chain, features, adjacency = operators.input_chain, operators.features, operators.adjacency
+        product = InputProduct(chain, features, adjacency, task, peers, settings.input_dropout)
+        super().__init__(task, peers, settings, product)
+        self.operators, self.adjacency = operators, adjacency
         # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
         self._propagate_hidden = settings.hidden_channels < task.num_classes
         # By the id of the index tensor, which is stored so that the id stays in use.
         self._blocks: dict[int, tuple[Tensor, normalisation.ComputationBlock | None]] = {}
 
     def logits(self) -> NodeValues:
-        hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
         if self._propagate_hidden:
-            return modelwise_product(self.adjacency(hidden), self._readout_weight).add_(self.bias1)
-        return self.adjacency(modelwise_product(hidden, self._readout_weight)).add_(self.bias1)
+            return self._readout(self.adjacency(self._hidden()))
+        return self.adjacency(modelwise_product(self._hidden(), self._readout_weight)).add_(self.bias1)
 
     @torch.no_grad()
     def embeddings(self) -> Float[Tensor, "nodes runs peers hidden"]:
@@ -73,9 +70,9 @@ class GCN(TwoLayerNetwork):
         return self._blocks[id(index)][1]
 
 
-class Chebyshev(TwoLayerNetwork):
-    """Z = Σ_k T_k(L̃) ReLU(Σ_k T_k(L̃) X Θ0_k) Θ1_k, k = 0 … degree (Defferrard et al., 2016), for all runs and peers
-    at once. Degree 0 is an MLP: ReLU(X Θ0) Θ1.
+class Chebyshev(MLP):
+    """Z = Σ_k T_k(L̃) ReLU(Σ_k T_k(L̃) X Θ0_k) Θ1_k, k = 0 … `degree` (Defferrard et al., 2016), for all runs and peers
+    at once.
 
     The receptive field is `2 · degree` hops, so every epoch computes the whole graph.
     """
@@ -83,23 +80,23 @@ class Chebyshev(TwoLayerNetwork):
     weight0: nn.Parameter  # features, runs, peers, (degree + 1) · hidden: Θ0_0, Θ0_1, …
     weight1: nn.Parameter  # runs, peers, hidden, (degree + 1) · classes: Θ1_0, Θ1_1, …
 
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings, degree: int = 2) -> None:
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        self.input = self._feature_product()
-        self.laplacian = (
-            SparseOperator(normalisation.scaled_laplacian(task.graph), task.device, symmetric=True) if degree else None
-        )
-        self.terms = degree + 1
-        # The weights of each k are initialised as a separate layer.
-        self._add_layers(
-            lambda inputs, outputs, label: torch.cat(
-                [self._initial(inputs, outputs, label + 4 * k) for k in range(self.terms)], -1
-            )
-        )
+        self.laplacian = SparseOperator(normalisation.scaled_laplacian(task.graph), task.device, symmetric=True)
+
+    @staticmethod
+    def terms(settings: Any) -> int:
+        """degree + 1; the degree is 2 where it is no setting."""
+        return 1 + int(getattr(settings, "degree", 2))
 
     @classmethod
-    def bytes_per_model(cls, task: Task, hidden_channels: int, degree: int = 2) -> int:
-        return (degree + 1) * super().bytes_per_model(task, hidden_channels)
+    def bytes_per_model(cls, task: Task, settings: Any) -> int:
+        return cls.terms(settings) * super().bytes_per_model(task, settings)
+
+    def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
+        # The weights of each k are initialised as a separate layer.
+        initial, terms = super()._initial, self.terms(self.settings)
+        return torch.cat([initial(inputs, outputs, label + 4 * k) for k in range(terms)], -1)
 
     def logits(self) -> NodeValues:
         products = self.input(self.weight0, drops=self.training)  # nodes, runs, peers, terms · hidden
@@ -109,9 +106,7 @@ class Chebyshev(TwoLayerNetwork):
 
     def _filtered(self, products: Tensor, axis: int) -> Tensor:
         """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis."""
-        if self.laplacian is None:
-            return products
-        return chebyshev_sum(products.chunk(self.terms, axis), self.laplacian)
+        return chebyshev_sum(products.chunk(self.terms(self.settings), axis), self.laplacian)
 
 
 def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: SparseOperator) -> Tensor:
@@ -128,7 +123,15 @@ def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: Spar
     return ahead
 
 
-class APPNP(TwoLayerNetwork):
+class MLPWithAdjacency(MLP):
+    """An MLP beside Â; subclasses propagate before, between or after its layers."""
+
+    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
+        super().__init__(task, peers, settings)
+        self.adjacency = SparseOperator(normalisation.normalized_adjacency(task.graph), task.device, symmetric=True)
+
+
+class APPNP(MLPWithAdjacency):
     """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger et al., 2019), for all runs and peers.
 
     The receptive field is `STEPS` hops, so every epoch computes the whole graph.
@@ -138,34 +141,18 @@ class APPNP(TwoLayerNetwork):
     RESTART = 0.1  # α in the paper
     NUMBERS_PER_CLASS: ClassVar[int] = 15
 
-    def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
-        super().__init__(task, peers, settings)
-        self.input = self._feature_product()
-        self.adjacency = SparseOperator(normalisation.normalized_adjacency(task.graph), task.device, symmetric=True)
-        self._add_layers(self._initial)
-
     def logits(self) -> NodeValues:
-        hidden = self._activated(self.input(self.weight0, drops=self.training).add_(self.bias0))
-        alone = modelwise_product(hidden, self._readout_weight).add_(self.bias1)
-        return personalized_page_rank(alone, self.adjacency, self.STEPS, self.RESTART)
+        return personalized_page_rank(super().logits(), self.adjacency, self.STEPS, self.RESTART)
 
 
-class RowNetwork(TwoLayerNetwork):
+class RowNetwork(MLP):
     """Z = ReLU(R Θ0) Θ1 with the same dense rows R of the nodes for all runs and peers. Only the rows of the nodes that
     are asked for are computed."""
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, rows: Float[Tensor, "nodes width"]) -> None:
-        super().__init__(task, peers, settings)
+        product = InputProduct((DenseOperator(rows),), None, None, task, peers, dropout=0.0)
+        super().__init__(task, peers, settings, product, inputs=rows.shape[1])
         self.rows = rows
-        self._add_layers(self._initial, inputs=rows.shape[1])
-
-    def new_epoch(self) -> None:
-        self.dropout.advance()
-
-    def logits(self) -> NodeValues:
-        product = self.rows @ self.weight0.flatten(1)
-        hidden = self._activated(product.view(-1, *self.weight0.shape[1:]).add_(self.bias0))
-        return modelwise_product(hidden, self._readout_weight).add_(self.bias1)
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
         nodes = index.clamp(min=0)
@@ -183,7 +170,7 @@ SLOPE = 0.2  # of the leaky ReLU
 CARRIED_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # numbers
 
 
-class GAT(TwoLayerNetwork):
+class GAT(MLP):
     """Two layers H'_i = Σ_j α_ij H_j with α_i = softmax over i and its neighbours j of LeakyReLU(a·[H_i | H_j]), H the
     layer's input times Θ (Veličković et al., 2018), for all runs and peers at once.
 
@@ -191,7 +178,7 @@ class GAT(TwoLayerNetwork):
     layers. Edge weights are ignored.
     """
 
-    FIRST_LAYER: ClassVar[tuple[str, ...]] = (*TwoLayerNetwork.FIRST_LAYER, "attention0")
+    FIRST_LAYER: ClassVar[tuple[str, ...]] = (*MLP.FIRST_LAYER, "attention0")
 
     weight0: nn.Parameter  # features, runs, peers, heads · channels: Θ0
     attention0: nn.Parameter  # 2, channels, runs, peers, heads: a, for target and source
@@ -200,17 +187,8 @@ class GAT(TwoLayerNetwork):
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
-        self.input = self._feature_product()
         self.edges = _Edges(task.graph, task.device)
-        channels = self._channels(settings.hidden_channels)
-
-        def initial(inputs: int, outputs: int, label: int) -> Tensor:
-            if label:
-                return self._initial(inputs, outputs, label)
-            # Each head of the first layer is initialised as a separate layer, as is each half of a.
-            return torch.cat([self._initial(inputs, channels, label=10 + head) for head in range(HEADS)], -1)
-
-        self._add_layers(initial, HEADS * channels)
+        channels = self.width(settings) // HEADS
         self.add_parameter("attention0", self._initial_attention(HEADS, channels, label=4), run_axis=2)
         self.add_parameter("attention1", self._initial_attention(1, task.num_classes, label=5), run_axis=2)
         self.edge_dropout = (
@@ -219,16 +197,22 @@ class GAT(TwoLayerNetwork):
         )
 
     @staticmethod
-    def _channels(hidden_channels: int) -> int:
-        """Of a head: half of `hidden_channels`, which makes the paper's 8 x 8 of the default 16."""
-        return max(1, hidden_channels // 2)
+    def width(settings: NetworkSettings) -> int:
+        """A head has half of `hidden_channels`, which makes the paper's 8 x 8 of the default 16."""
+        return HEADS * max(1, settings.hidden_channels // 2)
 
     @classmethod
-    def bytes_per_model(cls, task: Task, hidden_channels: int) -> int:
-        hidden = HEADS * cls._channels(hidden_channels)
-        edges = task.graph.adjacency.nnz + task.num_nodes
+    def bytes_per_model(cls, task: Task, settings: Any) -> int:
+        hidden, edges = cls.width(settings), task.graph.adjacency.nnz + task.num_nodes
         at_nodes = task.num_nodes * (10 * hidden + 15 * task.num_classes)
         return 4 * (4 * task.graph.num_features * hidden + at_nodes + edges * 14 * (HEADS + 1))
+
+    def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
+        if label:
+            return super()._initial(inputs, outputs, label)
+        # Each head of the first layer is initialised as a separate layer, as is each half of a.
+        initial = super()._initial
+        return torch.cat([initial(inputs, outputs // HEADS, label=10 + head) for head in range(HEADS)], -1)
 
     def new_epoch(self) -> None:
         super().new_epoch()

@@ -7,19 +7,23 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtgcn.experiments.arena import GRAPHS, LABELS, RUNS, Arena, Cell, default_methods, mean_of, values_of
+from mtgcn.experiments.arena import GRAPHS, Arena, Cell, Group, mean_of, values_of
 from mtgcn.experiments.protocol import FINAL_SEEDS, labels_title
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, groups_of
 from mtgcn.experiments.statistics import Margin, RankComparison, summarise_share
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, label_rate_chart, rank_chart
-from mtgcn.report.pages import Styles, render
+from mtgcn.report.charts import Styles, label_rate_chart, rank_chart
+from mtgcn.report.pages import render
 from mtgcn.report.reproduction import margin_sentence
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, number, percent, with_minus_sign
 from mtgcn.storage.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAGE = "arena.html"
 MEASURES = {**SCORE_TITLES, "calibration-error": "calibration error"}
@@ -41,47 +45,57 @@ def rankings_of(arena: Arena) -> Rankings:
 
 
 def arena_page(arena: Arena) -> str:
-    """The page."""
-    styles = Styles({method: method for method in arena.methods}, arena.reference)
-    rankings, margins = rankings_of(arena), arena.margins()
+    """The page; graphs and tables have sections of their own."""
     firsts = [rows[0] for found in arena.cells.values() for rows in found.values()]
-    ranking = rankings.get(None)
     return render(
         "arena.html",
         title="The few-label arena",
-        arena=arena,
+        groups=[_sections(group, part) for group, part in arena.groups.items()],
         made=firsts[0],
         units=len(firsts),
+        units_left_out=arena.units_left_out,
         final=firsts[0].seed in FINAL_SEEDS,
-        runs=sorted({row.runs for row in firsts}),
         devices=list(dict.fromkeys(row.device for row in firsts)),
-        command=command(arena),
         score=SCORE_TITLES[arena.score],
-        findings=findings(arena, rankings),
-        ranking=ranking,
-        unranked=[one for one in arena.methods if ranking and one not in ranking.methods],
-        rank_chart=ranking and rank_chart(ranking, styles),
-        rank_table=rank_table(rankings, arena.reference),
-        margins=Table(
-            ["graph", *(counted(labels, "label") for labels in arena.labels)],
-            [Row(graph, [_margin(margins, (graph, labels)) for labels in arena.labels]) for graph in arena.graphs],
-        ),
-        heat=[(_rate(labels), _heat_table(arena, labels)) for labels in (None, *arena.labels)],
         heat_levels=HEAT_LEVELS,
-        curves=_curves(arena, styles) if len(arena.labels) > 1 else [],
-        measures=_measure_table(arena, ranking.methods if ranking else arena.methods),
-        empty=_empty_cells(arena),
     )
 
 
-def command(arena: Arena) -> str:
-    """The command that makes the rows."""
+def _sections(group: Group, arena: Arena) -> dict[str, Any]:
+    """The parts of the page on one group."""
+    styles = Styles(arena.methods, arena.reference)
+    rankings, margins = rankings_of(arena), arena.margins()
+    ranking = rankings.get(None)
+    return {
+        "of": group,
+        "arena": arena,
+        "runs": sorted({rows[0].runs for found in arena.cells.values() for rows in found.values()}),
+        "command": command(group, arena),
+        "findings": findings(arena, rankings),
+        "ranking": ranking,
+        "unranked": [one for one in arena.methods if ranking and one not in ranking.methods],
+        "rank_chart": ranking and rank_chart(ranking, styles),
+        "rank_table": rank_table(rankings, arena.reference),
+        "margins": Table(
+            [group.noun, *(counted(labels, "label") for labels in arena.labels)],
+            [Row(graph, [_margin(margins, (graph, labels)) for labels in arena.labels]) for graph in arena.graphs],
+        ),
+        "heat": [(_rate(labels), _heat_table(arena, labels)) for labels in (None, *arena.labels)],
+        "curves": _curves(arena, styles) if len(arena.labels) > 1 else [],
+        "measures": _measure_table(arena, ranking.methods if ranking else arena.methods),
+        "empty": _empty_cells(arena),
+    }
+
+
+def command(group: Group, arena: Arena) -> str:
+    """The command that makes the rows of a group."""
     firsts = [rows[0] for found in arena.compared.values() for rows in found.values()]
     methods, runs, seed = list(dict.fromkeys(row.method for row in firsts)), firsts[0].runs, firsts[0].seed
-    options = ["--graphs", ",".join(arena.graphs)] if arena.graphs != list(GRAPHS) else []
-    options += ["--methods", ",".join(methods)] if set(methods) != set(default_methods()) else []
-    options += ["--labels", ",".join(map(str, arena.labels))] if arena.labels != list(LABELS) else []
-    options += ["--runs", str(runs)] if runs != RUNS else []
+    usual = arena.graphs == [*(group.final_datasets if seed in FINAL_SEEDS else group.datasets)]
+    options = ["--graphs", group.name if usual else ",".join(arena.graphs)] if not usual or group is not GRAPHS else []
+    options += ["--methods", ",".join(methods)] if set(methods) != set(group.methods()) else []
+    options += ["--labels", ",".join(map(str, arena.labels))] if arena.labels != [*group.labels] else []
+    options += ["--runs", str(runs)] if runs != group.runs else []
     options += ["--final"] if seed in FINAL_SEEDS else []
     options += ["--seed", str(seed)] if seed not in (0, FINAL_SEEDS[0]) else []
     options += ["--score", arena.score] if arena.score != SCORES[0] else []
@@ -164,7 +178,7 @@ def _heat_table(arena: Arena, labels: int | None) -> Table:
     return Table(["method", *arena.graphs], rows)
 
 
-def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Chart]]:
+def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Figure]]:
     """The score over label rates of the leading methods, graph by graph."""
     charts = []
     for graph in arena.graphs:

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -19,10 +19,10 @@ from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.nn.base import CLASSES, PEERS, StackedNetwork, StackedParameters
+from mtgcn.nn.base import CLASSES, PEERS, NodeValues, StackedNetwork, StackedParameters
 from mtgcn.shapes import Bool, Float, Int, Real
 from mtgcn.task import MISSING
-from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, note_divergence, report_progress
+from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, report_progress
 from mtgcn.training.pseudo_labels import PseudoLabels
 
 if TYPE_CHECKING:
@@ -59,12 +59,14 @@ def train(
     *,
     replicated: bool = False,
     record: PseudoLabelRecord | None = None,
+    after_epoch: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
     """Minimise the losses of each phase in turn; returns the history, NaN where a phase has no such value.
 
     The losses of all models are summed. Models share no parameters, so each takes the step it would take alone. Where
     nodes are spread over processes, losses and notes are shares that are summed as well, unless they are `replicated`:
-    equal in all processes. The `record` is part of checkpoints (see `checkpointing`).
+    equal in all processes. The `record` is part of checkpoints (see `checkpointing`). `after_epoch` gets the number of
+    epochs done; unlike that of a phase, it is never part of a CUDA graph.
     """
     optimiser = Optimiser(adam, trainable)
     total = sum(phase.epochs for phase in phases)
@@ -81,13 +83,11 @@ def train(
         trainable.resume_after(done)
         if record and first_epochs is not None:
             record.resume_after(done, first_epochs)
-    losses: list[str] = []  # names, of the current phase
     trainable.train()
 
     def epoch(phase: Phase) -> None:
         trainable.new_epoch()
         step = phase.step()
-        losses[:] = step.losses
         optimiser.zero_grad()
         torch.stack(list(step.losses.values())).sum().backward()
         values = {**step.losses, **step.notes}
@@ -106,14 +106,12 @@ def train(
         recorded = trainable.can_be_recorded and communicator.has_whole_graph
         for _ in _repeat(partial(epoch, phase), end - done, trainable.device, recorded=recorded):
             done += 1
+            after_epoch(done)
             if checkpoints and done % checkpoints.every == 0:
                 state = {name: tensor.cpu().numpy() for name, tensor in _state(trainable, optimiser, history).items()}
                 checkpoints.save(state, record.first_epochs() if record else None)
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
                 report_progress(done, total, partial(history.means, done - 1))
-        for name in losses:
-            of_phase = history.values[name][done - phase.epochs : done].cpu().numpy()
-            note_divergence(f"its loss {name!r}", "epoch", of_phase, before=done - phase.epochs, total=total)
     return history.read()
 
 
@@ -250,8 +248,10 @@ class Optimiser:
         for group in self.groups:
             for steps in group.steps:
                 steps += 1
-            gradients = [cast(Tensor, parameter.grad) for parameter in group.parameters]
-            tensors: list[Any] = [group.parameters, gradients, group.first, group.second, [], group.steps]
+            each = zip(group.parameters, group.first, group.second, group.steps, strict=True)
+            used = [(one, one.grad, *state) for one, *state in each if one.grad is not None]  # a module may not use all
+            parameters, gradients, first, second, steps_taken = map(list, zip(*used, strict=True))
+            tensors: list[Any] = [parameters, gradients, first, second, [], steps_taken]
             torch._fused_adam_(*tensors, **self.options, weight_decay=group.weight_decay)
 
 
@@ -302,18 +302,17 @@ class Recording:
 
     every: int
     epochs: tuple[int, ...] = ()  # after which a snapshot was taken, counted from 1
-    _predicted: list[np.ndarray] = field(default_factory=list)
-    _chosen: list[np.ndarray] = field(default_factory=list)
+    fits: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
     @property
     def predicted(self) -> Int[np.ndarray, "runs snapshots nodes"]:
         """The predicted class of each node, without dropout."""
-        return np.concatenate(self._predicted)
+        return np.concatenate([predicted for predicted, _ in self.fits])
 
     @property
     def chosen(self) -> Int[np.ndarray, "runs snapshots peers classes slots"]:
         """The nodes that each peer pseudo-labelled as each class; -1 for an empty slot."""
-        return np.concatenate(self._chosen)
+        return np.concatenate([chosen for _, chosen in self.fits])
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -327,52 +326,30 @@ def recording(every: int = 10) -> AbstractContextManager[Recording]:
 
 
 class Recorder:
-    """Takes the snapshots of one fit.
+    """Takes the snapshots of one fit within a `recording` context; outside of one, none."""
 
-    Every epoch overwrites the snapshot of its group of epochs, so that the last one stays. An epoch that is replayed as
-    a CUDA graph cannot decide whether to write.
-    """
+    def __init__(self, network: StackedNetwork, epochs: int, answer: Callable[[NodeValues], NodeValues]) -> None:
+        """`answer` selects from the probabilities of all peers those whose mean is the prediction."""
+        self.network, self.answer, self.to = network, answer, _recording.get()
+        self.epochs = [] if self.to is None else [*range(self.to.every, epochs, self.to.every), epochs]
+        self.snapshots: list[tuple[Tensor, Tensor | None]] = []
 
-    def __init__(self, to: Recording, network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]) -> None:
-        task = network.task
-        self.kept, self.network, self.answer = to, network, answer
-        self.epochs = tuple(min(start + to.every, epochs) for start in range(0, epochs, to.every))
-        shape = (len(self.epochs), task.num_nodes, task.runs)
-        self.predicted = torch.zeros(shape, dtype=torch.int32, device=task.device)
-        self.chosen: Tensor | None = None  # until the first pseudo labels
-        self.epoch = torch.zeros(1, dtype=torch.int64, device=task.device)
-
-    def watched(self, phase: Phase) -> Phase:
-        """The phase with a snapshot after each epoch."""
-
-        def after_epoch() -> None:
-            phase.after_epoch()
-            probabilities = self.answer(self.network.probabilities()).mean(PEERS)  # nodes, classes, runs
-            predicted = probabilities.argmax(CLASSES).to(torch.int32)
-            self.predicted.index_copy_(0, self.epoch // self.kept.every, predicted[None])
-            self.epoch += 1
-
-        return replace(phase, after_epoch=after_epoch)
-
-    def keep_choice(self, chosen: PseudoLabels) -> None:
-        """Record the pseudo labels of this epoch."""
-        nodes = torch.where(chosen.filled, chosen.nodes, MISSING).to(torch.int32)[None]
-        if self.chosen is None:
-            self.chosen = nodes.new_full((len(self.epochs), *nodes.shape[1:]), MISSING)
-        self.chosen.index_copy_(0, self.epoch // self.kept.every, nodes)
+    def after_epoch(self, done: int, chosen: PseudoLabels | None) -> None:
+        """Keep the predicted classes and the pseudo labels of this epoch."""
+        if done in self.epochs:
+            predicted = self.answer(self.network.probabilities()).mean(PEERS).argmax(CLASSES)  # nodes, runs
+            nodes = None if chosen is None else torch.where(chosen.filled, chosen.nodes, MISSING)
+            self.snapshots.append((predicted.to(torch.int32), nodes))
 
     def finish(self) -> None:
         """Add all snapshots to the recording."""
-        task, peers = self.network.task, self.network.peers
-        taught = self.predicted.new_empty(len(self.epochs), 0, task.runs, peers) if self.chosen is None else self.chosen
-        by_class = taught.unflatten(1, (task.num_classes, len(taught[0]) // task.num_classes))
-        self.kept.epochs = self.epochs
-        self.kept._predicted.append(self.predicted.permute(2, 0, 1).cpu().numpy())
-        self.kept._chosen.append(by_class.permute(3, 0, 4, 1, 2).cpu().numpy())
-
-
-def recorder_for(network: StackedNetwork, epochs: int, answer: Callable[[Tensor], Tensor]) -> Recorder | None:
-    """A recorder within a `recording` context, else None. `answer` selects from the probabilities of all peers those
-    whose mean is the prediction."""
-    kept = _recording.get()
-    return None if kept is None else Recorder(kept, network, epochs, answer)
+        if self.to is None or not self.snapshots:
+            return
+        classes, (last, nodes) = self.network.task.num_classes, self.snapshots[-1]
+        if nodes is None:  # never any pseudo label
+            nodes = last.new_empty(0, self.network.runs, self.network.peers)
+        chosen = [torch.full_like(nodes, MISSING) if one is None else one for _, one in self.snapshots]
+        by_class = torch.stack(chosen).to(torch.int32).unflatten(1, (classes, len(nodes) // classes))
+        predicted = torch.stack([one for one, _ in self.snapshots]).permute(2, 0, 1)
+        self.to.epochs = tuple(self.epochs)
+        self.to.fits.append((predicted.cpu().numpy(), by_class.permute(3, 0, 4, 1, 2).cpu().numpy()))

@@ -1,13 +1,11 @@
-"""Progress of a training, and where it diverged, reported to callbacks."""
+"""Progress of a training, reported to callbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
-
-import numpy as np
 
 ProgressCallback = Callable[[int, int], None]  # units done, units in total
 StageCallback = Callable[[str], None]
@@ -19,7 +17,6 @@ _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=
 _stage_changed: ContextVar[StageCallback | None] = ContextVar("stage_changed", default=None)
 _values: ContextVar[ValuesCallback | None] = ContextVar("values", default=None)
 _stage: ContextVar[tuple[str, str]] = ContextVar("stage", default=("", "epoch"))
-_divergence: ContextVar[list[str] | None] = ContextVar("divergence", default=None)
 Value = TypeVar("Value")
 
 
@@ -71,23 +68,3 @@ def current_stage() -> str:
 def current_unit() -> str:
     """What the current stage counts: epoch, round or step."""
     return _stage.get()[1]
-
-
-def watching_divergence() -> AbstractContextManager[list[str]]:
-    """Yields a list that `note_divergence` extends, each entry a clause such as "its loss was not finite from …"."""
-    return assigned(_divergence, [])
-
-
-def note_divergence(what: str, unit: str, values: np.ndarray | Sequence[bool], before: int = 0, total: int = 0) -> None:
-    """Note the first index along the first axis at which a value is not finite, or false.
-
-    Indices count `unit`s: `before` is the number of earlier ones, and `total` defaults to the number of values.
-    """
-    found = _divergence.get()
-    array = np.asarray(values)
-    if found is None or not len(array):
-        return
-    fine = array if array.dtype == bool else np.isfinite(array)
-    bad = np.flatnonzero(~fine.reshape(len(fine), -1).all(axis=1))
-    if len(bad):
-        found.append(f"{what} was not finite from {unit} {before + bad[0] + 1} of {total or len(fine)} on")

@@ -14,7 +14,7 @@ from scipy.special import betaincc, betaincinv, gammaln
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
-from mtgcn.linalg.neighbours import METRICS, nearest, neighbour_graph
+from mtgcn.linalg.neighbours import METRICS, neighbour_graph, neighbour_search
 from mtgcn.methods import Method, fit_in_chunks, task_of
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
@@ -170,7 +170,7 @@ def _without_copies(graph: Graph) -> Graph:
     adjacency, k = graph.adjacency, int(np.diff(graph.adjacency.indptr).min())
     some = np.arange(0, graph.num_nodes, -(-graph.num_nodes // COMPARED_NODES))
     for metric in METRICS[:3] if len(kept) and 0 < k < graph.num_nodes else ():
-        near = nearest(features, features[some], k + 1, metric)  # with the node itself
+        near = neighbour_search(features, k + 1, metric)(features[some])  # with the node itself
         if (adjacency[np.repeat(some, k + 1), near.ravel()] > 0).mean() >= NEIGHBOUR_SHARE * k / (k + 1):
             adjacency = neighbour_graph(features[:, kept], k, metric)
             break

@@ -14,10 +14,7 @@ PROPAGATION = Propagation(feature_scaling="length", steps=3, restart=0.2)
 SMALL = InfomaxSettings(dimensions=8, epochs=30)
 
 
-@pytest.fixture(autouse=True)
-def kept_in(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "infomax"
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 def test_corruption_permutes_features(make_graph):
@@ -57,9 +54,9 @@ def test_wide_features_are_projected(make_graph):
         assert np.linalg.matrix_rank(found[0], tol=1e-4) <= 32
 
 
-def test_encoders_are_cached(make_graph, kept_in, monkeypatch):
+def test_encoders_are_cached(make_graph, private_cache, monkeypatch):
     first = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
-    assert len(list(kept_in.iterdir())) == 1
+    assert len(list((private_cache / "infomax").iterdir())) == 1
     monkeypatch.setattr("mtgcn.methods.mt_plus.encoders.train", None)
     second = trained_encoders(make_graph(), PROPAGATION, SMALL, 0, CPU)
     for name, values in first.items():

@@ -20,9 +20,7 @@ from mtgcn.training.progress import current_stage, progress_callbacks
 QUICK = {"dimensions": 8, "infomax_epochs": 10, "rounds": 3, "steps": 5}
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 def fit(graph, labels=3, runs=2, seed=0, **settings):
@@ -160,12 +158,12 @@ def test_strength_zero_is_no_teaching(make_graph, monkeypatch):
 
 
 @pytest.mark.slow
-def test_runs_share_encoders(make_graph, tmp_path):
+def test_runs_share_encoders(make_graph, private_cache):
     prediction = fit(make_graph(), runs=6, embeddings=2)
-    assert len(list((tmp_path / "infomax").iterdir())) == 2  # both of a pair in one
+    assert len(list((private_cache / "infomax").iterdir())) == 2  # both of a pair in one
     assert set(prediction.groups) == {0, 1}
     fit(make_graph(), runs=6, embeddings=2, seed=FINAL_SEEDS[0])  # seeds do not share encoders
-    assert len(list((tmp_path / "infomax").iterdir())) == 4
+    assert len(list((private_cache / "infomax").iterdir())) == 4
 
 
 @pytest.mark.slow

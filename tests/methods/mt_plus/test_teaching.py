@@ -277,15 +277,6 @@ def test_rounds_sample_all_nodes_in_turn(task):
     assert sampled[4] == sampled[0]
 
 
-def test_labels_among_sampled_nodes(task):
-    teaching = teaching_of(task, nodes_per_round=NODES // 4)
-    nodes, labels = teaching.sample_nodes(0)
-    weights, classes = teaching._with_labels(torch.zeros(2, len(nodes)), torch.full((2, len(nodes)), 2), nodes, labels)
-    for run in range(2):
-        assert sorted(nodes[weights[run] > 0].tolist()) == sorted(labelled(task, run))
-        np.testing.assert_array_equal(classes[run][weights[run] > 0], nodes[weights[run] > 0] % CLASSES)
-
-
 def test_rounds_sample_many_labels_in_turn(graph):
     task = observe(graph, [Split(np.arange(40), [], [])], seed=0)
     teaching = teaching_of(task, nodes_per_round=6, labels_per_round=10)

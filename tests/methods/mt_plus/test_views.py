@@ -36,9 +36,7 @@ UNSEEDED = tuple(name for name in GRAPH_VIEWS if not VIEWS[name].seeded)
 TRANSFERABLE = tuple(name for name in GRAPH_VIEWS if VIEWS[name].transferable)
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 def rows_of(graph, settings=QUICK, seed=0):

@@ -109,7 +109,8 @@ class Explainer:
         if COLUMNS in names:
             self.matrices[COLUMNS] = np.eye(graph.num_features, dtype=np.float32)
             mean_length = np.maximum(parameters[f"{WAVES}/length"], MIN_ROW_LENGTH)
-            self.row_scale = settings.column_scale * np.linalg.norm(np.asarray(graph.features), axis=1) / mean_length
+            lengths = np.linalg.norm(np.asarray(graph.features), axis=1)
+            self.row_scale = settings.column_scale * lengths / mean_length
         self.labelled = graph.known
         classes = torch.from_numpy(graph.labels[graph.known])[None]
         share = torch.full((1, len(graph.known)), 1 / len(graph.known), dtype=torch.float64)

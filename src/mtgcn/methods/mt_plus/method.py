@@ -29,6 +29,7 @@ cross-validation and teach each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,6 +56,8 @@ from mtgcn.training.progress import stage
 @dataclass(frozen=True, kw_only=True)
 class MTPlus(PeerMethod):
     """The same settings for every graph and number of labels."""
+
+    arena_groups: ClassVar[tuple[str, ...]] = ("graphs", "tables")
 
     def fit_views(self, task: Task, views: NodeViews, keys: Int[Tensor, "nodes"]) -> Prediction:
         # 1  Views of all nodes, name -> [nodes, width]; the rows of labelled nodes are known to every process.

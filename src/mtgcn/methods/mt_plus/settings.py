@@ -93,7 +93,7 @@ class MTPlusSettings(ViewSettings):
     prior_hops: NonNegativeFloat = 1.0  # prior weight of the hops
     prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
     prior_size: NonNegativeFloat = 0.5  # prior weight of the size
-    prior_columns: NonNegativeFloat = 3.0  # prior weight of the columns
+    prior_columns: NonNegativeFloat = 6.0  # prior weight of the columns
     prior_waves: NonNegativeFloat = 1.5  # prior weight of the waves
     prior_forest: NonNegativeFloat = 3.0  # prior weight of the forest
     prior_labels: NonNegativeFloat = 1.0  # labels per peer that the prior counts as
@@ -110,9 +110,8 @@ class MTPlusSettings(ViewSettings):
     penalty_pooling: NonNegativeFloat = 3.0  # how much the evidence of all peers counts for the penalty of each
     fit_steps: PositiveInt = 150  # gradient steps of fitting a peer to the labels
     tuning_labels: PositiveInt = 4096  # labels that are cross-validated; more are sampled
-    tuning_numbers: PositiveInt = (
-        2**19
-    )  # labels times classes that are cross-validated; two labels of each class always
+    # labels times classes that are cross-validated; two labels of each class always
+    tuning_numbers: PositiveInt = 2**19
 
     forest_trees: PositiveInt = 64  # trees of the forest on a table
     forest_depth: Annotated[int, Ge(1), Le(12)] = 6  # decisions from the root of a tree to a leaf
@@ -126,7 +125,7 @@ class MTPlusSettings(ViewSettings):
     expected_skill_labels: NonNegativeFloat = 25.0  # labels that this expectation counts as
 
     # In a table, `table_NAME` takes the place of NAME: the columns count most, and teaching waits for evidence.
-    table_prior_features: NonNegativeFloat = 3.0  # prior weight of the features of a table
+    table_prior_features: NonNegativeFloat = 1.0  # prior weight of the features of a table
     table_prior_hops: NonNegativeFloat = 0.5  # prior weight of the hops of a table
     table_expected_skill: Probability = 0.5  # expected skill on a table
     table_expected_skill_labels: NonNegativeFloat = 10.0  # labels that it counts as

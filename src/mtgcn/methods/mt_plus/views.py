@@ -167,8 +167,9 @@ def far_edges(inputs: Inputs) -> Rows:
 @view(SIZE, of="graphs")
 def size(inputs: Inputs) -> Rows:
     sizes = inputs.sizes()
-    mean = inputs.learned(f"{SIZE}/mean", lambda: inputs.communicator.mean_and_std(sizes)[0])
-    std = inputs.learned(f"{SIZE}/spread", lambda: np.maximum(inputs.communicator.mean_and_std(sizes)[1], MIN_SIZE_STD))
+    mean = inputs.learned(f"{SIZE}/mean", lambda: inputs.mean_of_rows(sizes))
+    variance = partial(inputs.mean_of_rows, (sizes - mean) ** 2)
+    std = inputs.learned(f"{SIZE}/spread", lambda: np.maximum(np.sqrt(variance()), MIN_SIZE_STD))
     settings = inputs.settings
     return random_cosines((sizes - mean) / std, settings.size_waves, settings.size_frequency, inputs.device)
 

@@ -1,4 +1,4 @@
-"""Results on a GPU match those on the CPU, and repeat bit for bit."""
+"""Results on a GPU match those on the CPU, and repeat bit for bit: run `pytest benchmarks/gpu_checks.py`."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,6 @@ from mtgcn.nn.layers import DropoutStream
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
 from mtgcn.training.loop import recording
-
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -158,8 +156,8 @@ def test_mt_plus_matches_the_cpu_and_repeats(nodes: int, tmp_path, monkeypatch):
     found = []
     for number, device in enumerate((CPU, CUDA, CUDA)):
         monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / str(number)))  # each trains its own encoders
-        anew = Graph(graph.adjacency, graph.features, graph.labels, class_names=graph.class_names)
-        found.append(create("mt-plus").fit(observe(anew, splits, 0, device=device)))
+        fresh = Graph(graph.adjacency, graph.features, graph.labels, class_names=graph.class_names)
+        found.append(create("mt-plus").fit(observe(fresh, splits, 0, device=device)))
     on_cpu, first, second = (one.probabilities for one in found)
     assert np.array_equal(first, second)
     assert (first.argmax(-1) == on_cpu.argmax(-1)).mean() > 0.98
