@@ -46,8 +46,7 @@ def line(source: str, dataset: str, labels: int, title: str, split: str = RANDOM
     """The runs of one method, or variant, in one cell."""
     [found] = [
         line
-        for table in getattr(evidence(source), kind)
-        for line in table.lines
+        for line in getattr(evidence(source), kind)
         if (line.dataset, line.labels_per_class, line.split, line.title) == (dataset, labels, split, title)
     ]
     return found
@@ -195,9 +194,8 @@ def suite_margins(source: str, name: str) -> Iterator[tuple[Line, Line, SampleSu
     """Cell by cell, the reference of a suite, the best of all other lines and the difference."""
     suite = SUITES[name]
     lines: defaultdict[tuple[str, int, str], dict[str, Line]] = defaultdict(dict)
-    for table in stored_evidence(read_units(DOCS / source), suite=suite).ours:
-        for one in table.lines:
-            lines[one.dataset, one.labels_per_class, one.split][one.title] = one
+    for one in stored_evidence(read_units(DOCS / source), suite=suite).ours:
+        lines[one.dataset, one.labels_per_class, one.split][one.title] = one
     for found in lines.values():
         best = max((one for title, one in found.items() if title != suite.reference), key=lambda one: one.accuracy.mean)
         mine = found[suite.reference]
@@ -337,14 +335,6 @@ def by_cell(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], dict[str
     return cells
 
 
-def ranks_on_tables(source: str) -> Rows:
-    """Mean rank, and accuracy by labels per class."""
-    found = rank_rows(json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"])
-    columns = [name for name in found[0] if name in ("method", "mean rank") or name.endswith(": accuracy")]
-    texts = [[number(row[name]) if isinstance(row[name], float) else row[name] for name in columns] for row in found]
-    return [columns, *texts]
-
-
 def ranks_of_arena(source: str, group: str = "graphs") -> Rows:
     """Mean ranks of a group in a folder of rows of the arena."""
     arena = stored_arena(DOCS / source, read_units(DOCS / source))
@@ -367,7 +357,6 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "studio-queue": queue_table,
     "calibration": calibration_table,
     "suggestions": suggestions_table,
-    "table-ranks": ranks_on_tables,
     "arena-ranks": ranks_of_arena,
 }
 

@@ -20,8 +20,8 @@ import numpy as np
 from mtgcn import MutualTeachingClassifier, load
 from mtgcn.linalg.layout_2d import layout_2d, nearest_rows
 from mtgcn.report import fit_page
+from mtgcn.report.charts import LIGHT, class_colours
 from mtgcn.report.fit_page import map_rows
-from mtgcn.report.pages import LIGHT, class_colours
 
 PER_CLASS = 20
 ASKED, NEAR, ON_THE_MAP = 1000, 30, 10  # nodes asked; how many of their nearest on the map are among the nearest

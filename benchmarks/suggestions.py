@@ -16,9 +16,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
 import measuring
 import numpy as np
 from scipy.stats import rankdata
@@ -28,9 +27,13 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import fit_in_chunks, method_from_text
+from mtgcn.report.charts import chart_style, curve_chart, new_figure
 from mtgcn.splits import draw_splits
 from mtgcn.task import Nodes, Task, run_seed
 from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features, uncertainty_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLES = {
     "suggest": "mtgcn suggest",
@@ -125,7 +128,8 @@ def main() -> None:
     measuring.show_table(rows)
     measuring.write_json(arguments.json, {"machine": facts, "curves": curves})
     if arguments.svg:
-        picture(curves, arguments.method, arguments.svg)
+        with chart_style():
+            picture(curves, arguments.method).savefig(arguments.svg, metadata={"Date": None})
 
 
 def simulate(
@@ -187,24 +191,20 @@ def compared(dataset: str, accuracy: dict[str, list[list[float]]]) -> list[dict[
     return rows
 
 
-def picture(curves: dict[str, Any], method: str, path: Path) -> None:
+@chart_style()
+def picture(curves: dict[str, Any], method: str) -> Figure:
     """A panel for each dataset: mean accuracy with 95 % intervals against the number of labels."""
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mtgcn", "font.size": 9}):
-        figure, panels = plt.subplots(
-            1, len(curves), figsize=(3.6 * len(curves), 3), layout="constrained", squeeze=False
-        )
-        for panel, (dataset, curve) in zip(panels[0], curves.items(), strict=True):
-            for rule, runs in curve["accuracy"].items():
-                samples = [summarise(column) for column in zip(*runs, strict=True)]
-                low, high = np.transpose([sample.ci95 for sample in samples])
-                [line] = panel.plot(curve["labels"], [100 * sample.mean for sample in samples], "o-", markersize=4)
-                line.set(label=TITLES[rule], linestyle=DASHES[rule])
-                panel.fill_between(curve["labels"], 100 * low, 100 * high, color=line.get_color(), alpha=0.15, lw=0)
-            panel.set(title=f"{dataset}, accuracy in per cent", xticks=curve["labels"])
-            panel.spines[["top", "right"]].set_visible(False)
-        panels[0, -1].legend(frameon=False, loc="lower right")
-        figure.supxlabel(f"labels (nodes picked in rounds; {method})")
-        figure.savefig(path, metadata={"Date": None})
+    figure = new_figure(350 * len(curves), 330)
+    for axes, (dataset, curve) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
+        samples = {
+            rule: [summarise(column) for column in zip(*runs, strict=True)] for rule, runs in curve["accuracy"].items()
+        }
+        bands = {rule: 100 * np.array([(one.mean, *one.ci95) for one in some]).T for rule, some in samples.items()}
+        curve_chart(curve["labels"], bands, "", axes=axes)
+        axes.set(title=f"{dataset}, accuracy in per cent", xlabel="", xlim=(min(curve["labels"]), max(curve["labels"])))
+        axes.set_xticks(curve["labels"])
+    figure.supxlabel(f"labels (nodes picked in rounds; {method})", fontsize=13)
+    return figure
 
 
 if __name__ == "__main__":

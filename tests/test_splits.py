@@ -187,7 +187,7 @@ def test_split_file_with_one_split(tmp_path):
         ('{"train": ["a"', "is not JSON"),
         ('{"train": []}', "has no training node"),
         ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
-        ("[" * 100_000, "nested deeper than 100 levels"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"train": ["a"], "test": ["a"]}', "occurs twice"),
     ],
 )

@@ -93,7 +93,6 @@ def test_paths_that_cannot_be_used(refused, own, model, run, monkeypatch, name, 
         refused("is no model folder" if name == "locked" else why, *arguments)
     for arguments in (["report", path], [*run, "--split", path], ["label", model, path]):
         refused("", *arguments)
-    refused("a name has 300 bytes, the limit is 255", *own.fit, "--out", own.folder / "new" / TOO_LONG / "model")
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +13,6 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import curves
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments import reproduce as sweep
-from mtgcn.methods import METHODS
 
 pytestmark = pytest.mark.slow
 
@@ -128,23 +127,6 @@ def test_paper_protocol_is_marked_as_optimistic(reproduce, tmp_path):
     assert float(lines[0]["reported_percent"]) == pytest.approx(100 * max(row["accuracy"] for row in stored))
 
 
-def test_backbones_have_their_own_summary_and_section(reproduce, tmp_path, monkeypatch):
-    def hurried(unit):
-        quick = replace(unit.settings, warmup_epochs=1, teaching_epochs=min(1, unit.settings.teaching_epochs))
-        made = execute(replace(unit, settings=quick))
-        return [replace(row, unit=unit.id, settings=asdict(unit.settings)) for row in made]
-
-    execute = sweep.execute
-    monkeypatch.setattr(sweep, "execute", hurried)
-    status, out, _ = reproduce("--table", "digits", "--backbones", "--runs", "1")
-    assert status == 0
-    assert "| minus the network alone |" in out
-    assert "gat taught" in out
-    assert (tmp_path / "summary-backbones.md").exists()
-    assert 'id="backbones"' in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert len(rows(tmp_path)) == 4 * 8
-
-
 def test_curves_stay_on_the_page(reproduce, tmp_path, monkeypatch):
     monkeypatch.setattr(curves, "create", plan_module.create)
     asked = ["--table", "digits", "--datasets", "digits", "--methods", "mt-gcn", "--runs", "1"]
@@ -193,14 +175,6 @@ def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path,
     capsys.readouterr()
     assert cli.main(["report", "reproduction-world"]) == 0
     assert capsys.readouterr().out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
-
-
-def test_missing_methods_are_listed(reproduce, monkeypatch):
-    for name in set(METHODS) - {"gcn"}:
-        monkeypatch.delitem(METHODS, name)
-    status, _, err = reproduce("--table", "digits", "--runs", "1")
-    assert status == 0
-    assert "mtgcn: leaving out mt-gcn, which this version does not have\n" in err
 
 
 @pytest.mark.parametrize(

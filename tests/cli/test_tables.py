@@ -51,11 +51,6 @@ def test_two_commands(succeeds, table, tmp_path, suffix):
     assert (predicted["predicted"] == TRUTH).mean() > 0.9
 
 
-def test_guessed_target(succeeds, table, tmp_path):
-    out = succeeds("fit", tmp_path / "customers.csv", "--out", tmp_path / "model", *GCN)
-    assert "column 'segment' is read as the target, by its name, 2 values, 52 of 60 cells empty; --target NAME" in out
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -70,12 +65,6 @@ def test_guessed_target(succeeds, table, tmp_path):
 )
 def test_refusals(fails, table, tmp_path, options, message):
     fails(message, "fit", tmp_path / "customers.csv", "--out", tmp_path / "model", *GCN, *options)
-
-
-def test_two_targets(fails, table, tmp_path):
-    table.assign(segment=TRUTH).rename(columns={"city": "type"}).to_csv(tmp_path / "t.csv", index=False)
-    found = "2 columns that may be the target: type (by its name, 2 values), segment (by its name, 2 values)"
-    fails(f"{found}; choose one by --target NAME", "fit", tmp_path / "t.csv", "--out", tmp_path / "model", *GCN)
 
 
 def test_standard_input(succeeds, table, tmp_path, monkeypatch):
@@ -235,3 +224,14 @@ def test_score_prior_and_ranking(succeeds, fails, table, tmp_path):
     assert "expected average precision" in (model / "report.html").read_text()
     fails("unknown class 'rich'", "predict", model, "--sort", "rich", "--out", tmp_path / "p.csv")
     fails("unknown score 'auc'", "fit", tmp_path / "more.csv", "--check", "--score", "auc")
+
+
+def test_guessed_target(succeeds, table, tmp_path):
+    out = succeeds("fit", tmp_path / "customers.csv", "--out", tmp_path / "model", *GCN)
+    assert "column 'segment' is read as the target, by its name, 2 values, 52 of 60 cells empty; --target NAME" in out
+
+
+def test_two_targets(fails, table, tmp_path):
+    table.assign(segment=TRUTH).rename(columns={"city": "type"}).to_csv(tmp_path / "t.csv", index=False)
+    found = "2 columns that may be the target: type (by its name, 2 values), segment (by its name, 2 values)"
+    fails(f"{found}; choose one by --target NAME", "fit", tmp_path / "t.csv", "--out", tmp_path / "model", *GCN)

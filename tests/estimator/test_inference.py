@@ -385,7 +385,7 @@ def test_positions_of_equal_rows(form, other):
 
 def test_row_hashes(monkeypatch):
     assert inference.positions_of_rows(as_dense([[0.0, 1.0]]), as_dense([[-0.0, 1.0]])) == [0]
-    monkeypatch.setattr(inference, "_fingerprints", lambda table: np.zeros(len(table), dtype=np.int64))
+    monkeypatch.setattr(inference, "_hashes", lambda table: [0] * len(table))
     assert inference.positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [inference.MISSING]  # a collision
 
 

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +16,9 @@ import pytest
 
 import sweep
 from mtgcn.errors import InputError
-from mtgcn.experiments import ray_cluster, reproduce, tables
+from mtgcn.experiments import ray_cluster, reproduce
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.store import Store
-from stored_rows import rows_of
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
 
 
@@ -91,28 +89,15 @@ def test_sweep_progress(digits, tmp_path):
     seen = []
 
     @contextmanager
-    def watched(units, stored, first_estimate):
-        seen.append((units, stored, first_estimate))
-        yield lambda title, seconds: seen.append(seconds)
+    def watched(*counts):
+        seen.append(counts)
+        yield seen.append
 
     for _ in range(2):
         with Store(tmp_path) as store:
             reproduce.carry_out(digits, store, sweep_progress=watched)
     count = len(digits.units)
-    first, *estimates, last, again = seen
-    assert first == (count, 0, None)  # no rows yet
-    assert len(estimates) == count - 1
-    assert all(seconds > 0 for seconds in estimates)
-    assert (last, again) == (0, (count, count, 0))
-
-
-def test_each_unit_is_summarised_once(digits, tmp_path, monkeypatch):
-    summarised, original = [], tables.summarise_cell
-    monkeypatch.setattr(tables, "summarise_cell", lambda rows: summarised.append(rows[0].unit) or original(rows))
-    with Store(tmp_path) as store:
-        found = reproduce.carry_out(digits, store)
-    assert found.tables == found.evidence.ours
-    assert sorted(summarised) == sorted(unit.id for unit in digits.units)
+    assert seen == [(count, 0), *(unit.title for unit in digits.units), (count, count)]
 
 
 @pytest.mark.parametrize("failing", [1, 4])
@@ -126,19 +111,9 @@ def test_failed_units_are_reported(digits, tmp_path, failing):
     with Store(tmp_path) as store:
         found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, lambda _: executor))
     assert found.failures == tuple(f"{unit.title}: it does not fit" for unit in refused)
-    shown = [line.labels_per_class for table in found.tables for line in table.lines]
+    shown = [line.labels_per_class for line in found.lines]
     assert shown == [unit.labels_per_class for unit in others]
     assert (found.evidence.units_shown if found.evidence else 0) == len(others)
-
-
-def test_seconds_left():
-    [unit, *_] = plan(Selection(tables=["2"], methods=["mt-gcn"])).units
-    stored = [rows_of(replace(unit, runs=10))]  # 1.5 s each
-    assert reproduce.seconds_left([unit], [], workers=1) is None
-    assert reproduce.seconds_left([unit], stored, workers=1) == pytest.approx(30 * 1.5)
-    assert reproduce.seconds_left([unit, unit], stored, workers=2) == pytest.approx(30 * 1.5)
-    assert reproduce.seconds_left([replace(unit, dataset="citeseer")], stored, 1) == pytest.approx(45 * 3327 / 2708)
-    assert reproduce.seconds_left([replace(unit, method="gcn")], stored, workers=1) == pytest.approx(45)  # the average
 
 
 def test_worker_exits_when_its_pipe_closes(monkeypatch):

@@ -106,24 +106,16 @@ def test_rows_out_of_order_are_refused(two_units, path, order, line):
     ("changed", "message"),
     [
         ({"dataset": "another"}, "its dataset is not that of its unit"),
-        ({"seed": 1}, "its seed is not that of its unit"),
-        ({"settings": {}}, "its settings is not that of its unit"),
-        ({"line": "mt-gcn"}, "its line is not that of its unit"),
         ({"labels_per_class": [1, 2]}, "its labels_per_class is not that of its unit"),
         (COMPARED, "its comparison is not that of its unit"),
-        ({"group": "x"}, "group is 'x': .*"),
         ({"run": "1"}, "run is '1': .*"),
-        ({"accuracy": None}, "accuracy is 'None': .*"),
         ({"labels_per_class": []}, "labels_per_class.* is .*"),
         ({"seed": 2**128 + 1}, "seed is '34028.*"),
         ({"threads": -1}, "threads is '-1': .*"),
         ({"protocol": "theirs"}, "protocol is 'theirs': .*"),
         ({"versions": {"torch": "2"}}, "it is .*mtgcn is missing in its versions"),
         ({"unheard": 1}, "unheard is '1': .*"),
-        (COMPARED | {"scored_nodes": "all"}, "scored_nodes is 'all': .*"),
-        (COMPARED | {"comparison": 7}, "comparison is '7': .*"),
         (COMPARED | {"graph": {"nodes": 12, "edges": 12, "features": 12}}, "graph.classes is .*"),
-        (COMPARED | {"graph": {**COMPARED["graph"], "edges": -1}}, "graph.edges is '-1': .*"),
     ],
     ids=str,
 )
@@ -142,7 +134,7 @@ def test_other_format_is_refused(two_units, path):
 
 
 def test_store_is_locked(tmp_path):
-    refusal = rf"another sweep \(process {os.getpid()}\) is writing into .*; wait for it"
+    refusal = r"another sweep is writing into .*; wait for it"
     with Store(tmp_path), pytest.raises(InputError, match=refusal):
         Store(tmp_path).__enter__()
     with Store(tmp_path):

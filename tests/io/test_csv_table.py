@@ -7,7 +7,6 @@ from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.io import csv_table
 from mtgcn.io.csv_table import CsvTable, encoding_of
-from mtgcn.io.table import NotNumbers
 
 
 def table_of(path, header=True, delimiter=None):
@@ -17,7 +16,7 @@ def table_of(path, header=True, delimiter=None):
 def rows_of(table, texts, numbers):
     """Every row as (line, texts, numbers)."""
     return [
-        (int(line), [column.text(row) for column in batch.texts], batch.numbers[row].tolist())
+        (int(line), [column.text(row) for column in batch.texts], [cells.numbers()[row] for cells in batch.features])
         for batch in table.batches(texts, numbers)
         for row, line in enumerate(batch.places)
     ]
@@ -42,10 +41,6 @@ def test_delimiter(write, delimiter):
 def test_padding_and_comments(write):
     table = table_of(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), header=False)
     assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]
-
-
-def test_hash_ids(write):
-    assert len(rows_of(table_of(write("t.csv", "#1,#2\n#2,#3\n"), header=False), [0], [])) == 2
 
 
 def test_quotes_and_byte_order_mark(write):
@@ -99,31 +94,14 @@ def test_faults_name_their_line(write, monkeypatch, content, message, block):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("x", "is 'x', not a number"),
-        ("nan", "is 'nan'; give a finite number"),
-        ("-inf", "is '-inf'; give a finite number"),
-        ("1e300", "is '1e300'; give a finite number that single precision"),
-        ("", "is empty; write a number"),
-        ("1_0", "is '1_0', not a number"),
-        ("１", "is '１', not a number"),
-    ],
-)
+@pytest.mark.parametrize("cell", ["x", "nan", "-inf", "1e300", "", "1_0", "１"])
 @pytest.mark.parametrize("block", [8, 1 << 20])
-def test_faults_name_their_cell(write, monkeypatch, cell, message, block):
+def test_faults_name_their_cell(write, monkeypatch, cell, block):
     monkeypatch.setattr(csv_table, "BLOCK_SIZE", block)
     path = write("t.csv", f"source,target,weight\na,b,1\n\nb,c,{cell}\n")
-    with pytest.raises(InputError, match=rf"t.csv line 4, column 'weight' {message}"):
+    found = f"'{cell}', not a finite number" if cell else "empty; write a number"
+    with pytest.raises(InputError, match=f"t.csv line 4, column 'weight' is {found}"):
         read_graph(path)
-
-
-def test_line_length_limit(write, monkeypatch):
-    monkeypatch.setattr(csv_table, "BLOCK_SIZE", 100)
-    monkeypatch.setattr(csv_table, "LONGEST_LINE", 1000)
-    with pytest.raises(InputError, match="line 2 is longer than"):
-        rows_of(table_of(write("t.csv", "a,b\n" + "x" * 2000)), [0], [])
 
 
 @pytest.mark.parametrize("delimiter", [",,", '"', "\n", "é"])
@@ -138,10 +116,9 @@ def test_long_files_are_read_in_blocks(write, monkeypatch):
     lines = 200_000
     path = write("t.csv", "source,target,weight\n" + "1,2,0.5\n" * lines + "1,2,much\n")
     sizes = []
-    with pytest.raises(NotNumbers):
-        sizes.extend(len(batch) for batch in table_of(path).batches([0, 1], [2]))
+    sizes.extend(len(batch) for batch in table_of(path).batches([0, 1, 2]))
     assert max(sizes) <= (1 << 16) / len("1,2,0.5\n") + 2
-    assert lines - max(sizes) <= sum(sizes) <= lines
+    assert sum(sizes) == lines + 1
 
 
 def test_values_equal_numpy(write):
@@ -168,12 +145,10 @@ def test_arrow_owns_its_memory(write, monkeypatch):
 def test_numeric_columns(write):
     rows = ["0,1,007,1,a,", "1,0,008,0.5,b,", "1,0,009,NA,a,"]
     table = table_of(write("nodes.csv", "\n".join(["id,w,code,part,name,empty", *rows]) + "\n"))
-    assert table.numeric([0, 1, 2, 3, 4, 5]) == [0, 1, 3]
-
-
-def test_numeric_columns_beside_decimal_commas(write):
-    table = table_of(write("nodes.csv", "w;part;weight\n0;0.5;1,25\n1;0;2,5\n"))
-    assert table.numeric([0, 1, 2]) == [0]
+    [batch] = table.batches([], range(6))
+    found = [cells.numbers() for cells in batch.features]
+    assert [place for place, numbers in enumerate(found) if numbers is not None] == [0, 1, 3]
+    np.testing.assert_array_equal(found[3], [1, 0.5, np.nan])
 
 
 @pytest.mark.parametrize("chunk", [3, 1 << 20])
@@ -185,9 +160,3 @@ def test_encodings(write, monkeypatch, chunk):
         assert encoding_of(write("a.csv", b"K\xc3")) == "cp1252"  # half a UTF-8 letter at the end
     with pytest.warns(GraphNote, match=r"a.csv is not UTF-8 \(line 2, byte 2 \(0xf6\)\); it is read as Windows-1252"):
         assert encoding_of(write("a.csv", "x\nKöln €\n".encode("cp1252"))) == "cp1252"
-
-
-def test_latin1(write):
-    edges = write("edges.csv", "source;target\nKöln;Zürich\nUlm;Köln\n".encode("latin-1"))
-    with pytest.warns(GraphNote, match="Windows-1252"):
-        assert read_graph(edges).node_ids.tolist() == ["Köln", "Ulm", "Zürich"]

@@ -62,7 +62,7 @@ def test_object_columns():
     [
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "unique column names, got: - 'a' 2 times"),
         (pl.DataFrame({"a": [[1], [2]]}), "column 'a' is of type large_list"),
-        (pd.DataFrame({"a": [1.0, np.inf]}), "row 2, column 'a' is 'inf'; give a finite number"),
+        (pd.DataFrame({"a": [1.0, np.inf]}), "row 2, column 'a' is 'inf', not a finite number"),
     ],
 )
 def test_bad_frames(frame, message):

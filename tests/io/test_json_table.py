@@ -19,7 +19,7 @@ DENSE = [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
 
 @pytest.mark.parametrize("cells", [1, 8, 1 << 20])
 def test_feature_lists(write, monkeypatch, cells):
-    monkeypatch.setattr(json_table, "CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(json_table, "BYTES_AT_ONCE", cells)
     arrays = read_tables(TableOptions(write("edges.csv", EDGES), write("nodes.json", json.dumps(LISTS)), scale=False))
     assert arrays.node_ids.tolist() == [2, 0, 1, 7]
     assert arrays.feature_names == ("feature 0", "feature 1", "feature 2", "feature 3")
@@ -73,7 +73,7 @@ def test_label_records_in_gzip(write):
         ('{"0": [-1]}', "feature number '-1'"),
         ('{"0": [true]}', "feature number 'True'"),
         ('{"0": [99999]}', "feature number '99999'"),
-        ('{"0": [1], "0": [2]}', "nodes.json: '0' is given twice; keep one"),
+        ('{"0": [1], "0": [2]}', r"nodes.json is not JSON \(key '0' is given twice\)"),
         ('{"nodes": [], "links": []}', "holds nodes and edges; give it as --graph"),
         ('{"0": "cat"}', "give a list of records"),
         ("[]", r"holds '\[\]'; give a list of records"),

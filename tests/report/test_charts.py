@@ -1,4 +1,4 @@
-"""Charts: to scale and complete; SVG elements; matplotlib figures; colours distinct and readable."""
+"""Figures, their SVG, and colours that are distinct and readable."""
 
 import os
 import pickle
@@ -10,67 +10,51 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from mtgcn.experiments.statistics import compare_ranks
 from mtgcn.report import charts, fit_page
+from mtgcn.report.charts import DARK, LIGHT, class_colours
 from mtgcn.report.comparisons import comparison_figure
 from mtgcn.report.fit_page import fit_figure
-from mtgcn.report.pages import DARK, LIGHT, class_colours, class_variables, colour_variables
+from mtgcn.report.pages import class_variables, colour_variables
 
 
-def elements(chart, path):
-    return ElementTree.fromstring(str(chart.svg())).findall(path)
+def bars(figure):
+    return [bar.get_height() for bar in figure.axes[0].patches]
 
 
-def bar_sizes(chart):
-    """Width and height of every rectangle."""
-    paths = [re.findall(r"(-?[\d.]+),(-?[\d.]+)", one.get("d")) for one in elements(chart, "path[title]")]
-    return np.ptp(np.array(paths, dtype=float), axis=1)
-
-
-def test_histogram_is_to_scale():
-    heights = bar_sizes(fit_page.confidence_chart(np.array([0.26, 0.26, 0.99]), classes=4))[:, 1]
-    assert heights[0] == pytest.approx(2 * heights[-1])
-    assert heights[-1] > 0
-    assert sum(heights > 0) == 2
-    assert len(bar_sizes(fit_page.confidence_chart(np.empty(0), 2)))
+def test_histogram():
+    shown = bars(fit_page.confidence_chart(np.array([0.25, 0.26, 0.99, 1, 0.2499999]), classes=4))
+    assert (len(shown), shown[0], shown[-1]) == (20, 3, 2)  # every node is counted once
+    assert set(bars(fit_page.confidence_chart(np.empty(0), 2))) == {0}
 
 
 def test_curves_are_named_after_the_peers():
     values = np.ones((5, 2))
     history = {"loss": values, "never": np.full((5, 2), np.nan)}
-    for peers, names in ((("features", "<b>"), ["features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
-        (chart,) = fit_page.history_charts(history, peers)
-        assert chart.title == "loss"
-        assert [one.text for one in elements(chart, "g/title")] == names
+    for peers, names in ((("_features", "<b>"), ["_features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
+        ((title, chart),) = fit_page.history_charts(history, peers)
+        assert title == "loss"
+        assert [text.get_text() for text in chart.axes[0].get_legend().get_texts()] == names
 
 
 @pytest.mark.parametrize(("series", "bands"), [(3, 3), (4, 0)])
 def test_intervals_are_drawn_for_few_curves(series, bands):
     band = np.array([[1.0, 2.0], [0.5, 1.5], [1.5, 2.5]])
     chart = charts.curve_chart([10, 20], {f"s{number}": band for number in range(series)}, "")
-    assert len(elements(chart, "g/path[@opacity='0.16']")) == bands
+    assert len(chart.axes[0].collections) == bands
 
 
-def test_svg_has_a_label():
-    assert (
-        'viewBox="0 0 100 50" role="img" aria-label="A &lt;chart&gt;"' in charts.Chart("A <chart>", 100, 50, ()).svg()
-    )
-
-
-def test_svg_lines_are_interrupted_at_nan():
-    values = np.array([[0, np.nan], [1, 1], [2, 2], [3, np.nan], [4, 3]])
-    found = charts.series([charts.line(values, "c0", dashes=(2, 3))], "<b>")
-    assert re.findall(r' d="([^"]*)"', found) == ["M1.0,1.0L2.0,2.0M4.0,3.0"]
-    assert 'stroke-dasharray="2 3"' in found
-    assert '<g class="series"><title>&lt;b&gt;</title>' in found
-
-
-def test_svg_areas_and_text():
-    assert charts.rectangle(1.0, 2, 3, 4, "k0", "five & six") == (
-        '<path fill="var(--k0)" opacity="1" d="M1.0,2.0L4.0,2.0L4.0,6.0L1.0,6.0Z"><title>five &amp; six</title></path>'
-    )
-    assert charts.text(7, 8, "a < b", "end", bold=True) == (
-        '<text x="7.0" y="8.0" text-anchor="end" class="strong">a &lt; b</text>'
-    )
+def test_svg():
+    figures = [charts.curve_chart([1, 2], {"<b>": np.array([[1.0, 2.0]])}, "A <chart>") for _ in range(2)]
+    first, second = map(charts.svg, figures)
+    assert first == second
+    root = ElementTree.fromstring(str(first)).find("svg")
+    assert (root.get("viewBox"), root.get("aria-label")) == ("0 0 430 270", "A <chart>")
+    assert {one.tag for one in root.iter()} == {"svg", "g", "path", "text"}
+    assert "<b>" in [one.text for one in root.iter("text")]
+    assert root.find(".//g[@class='series series-0']/path").get("style").count("var(--c0)") == 1
+    assert not re.search(r"#|url|http|\bid=", str(first))  # no ids, fixed colours or references
+    assert "$x" in str(charts.svg(charts.rank_chart(compare_ranks(np.eye(3), ["$x$", "$y\x1b", "z"]))))
 
 
 @pytest.mark.slow
@@ -96,12 +80,12 @@ def test_figure_of_a_fit(fitted_model):
     (nodes,) = places.collections
     assert len(nodes.get_offsets()) == 60
     assert {str(rank) for rank in range(1, 11)} < {text.get_text() for text in places.texts}
-    assert confidence.patches[0].get_data().values.sum() == 54
+    assert sum(bar.get_height() for bar in confidence.patches) == 54
     predicted = np.bincount(fitted_model.label_distributions_[6:].argmax(1), minlength=3)
     order = np.argsort(-predicted, kind="stable")
     assert [bar.get_width() for bar in classes.patches] == predicted[order].tolist()
     assert [to_hex(bar.get_facecolor()) for bar in classes.patches] == [class_colours(3)[0][one] for one in order]
-    assert r"<b>&\$x (2)" in [label.get_text() for label in classes.get_yticklabels()]
+    assert "<b>&$x (2)" in [label.get_text() for label in classes.get_yticklabels()]
     assert [len(line.get_xdata()) for line in curve.lines] == [20, 20]
     picture = figure._repr_png_()  # which a notebook shows
     assert (picture[:4], len(picture) > 10_000) == (b"\x89PNG", True)

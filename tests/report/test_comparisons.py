@@ -32,7 +32,7 @@ def test_csv_holds_shares(compared):
     ("changes", "words"),
     [
         ({"split": "random"}, "3 labels per class, 4"),
-        ({"split": "over-all"}, "3 labels per class drawn over all nodes"),
+        ({"split": "over-all"}, "3 labels per class on average, drawn over all nodes"),
         ({"split": "public"}, "3 labels per class, public split"),
         ({"split": "/some/where/splits.json"}, "3 labels per class, splits of splits.json"),
         ({"labels_per_class": 1}, "1 label per class, 4"),
@@ -48,15 +48,18 @@ def test_latex_table(compared):
     text = comparison_tables([compared()])
     assert count_tables(text) == 1
     assert r"\caption{Accuracy on edges\_1.csv, 3 labels per class, 4 runs (120 nodes, 300 edges" in text
-    assert "method & accuracy & minus mt-plus & p & macro F1 \\\\" in text
+    assert "method & mean & minus mt-plus & p (Holm) & macro F1 & seconds \\\\" in text
     assert r"lp & 50.0 {\scriptsize $[50.0, 50.0]$} & $-20.0$ {\scriptsize $[-20.0, -20.0]$} & " in text
-    assert r"mt-plus & \textbf{70.0} {\scriptsize $[70.0, 70.0]$} &  &  & 69.0 {\scriptsize $[69.0, 69.0]$} \\" in text
+    assert (
+        r"mt-plus & \textbf{70.0} {\scriptsize $[70.0, 70.0]$} &  &  & 69.0 {\scriptsize $[69.0, 69.0]$} & 2.0 \\"
+        in text
+    )
 
 
 def test_one_method_has_no_differences(compared):
     text = comparison_tables([compared((("lp", 0.5),))])
     assert count_tables(text) == 1
-    assert "method & accuracy & macro F1 \\\\" in text
+    assert "method & mean & macro F1 & seconds \\\\" in text
     assert "textbf" not in text
     page = HtmlPage(comparison_page([compared((("lp", 0.5),))]))
     assert "Evaluation of lp on edges_1.csv" in page.text

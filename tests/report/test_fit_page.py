@@ -156,9 +156,9 @@ def test_page_of_a_large_graph(large):
     assert "This page shows 100 of 400 nodes" in HtmlPage(page).text
     assert len(page) < 100_000
     view = fit_page_module.fit_view(large)
-    assert len(view.map.nodes) == 100
-    assert set(range(9)) <= set(view.map.nodes)
-    assert {one.index for one in view.suggestions} == set(view.map.nodes[view.map.suggested])
+    assert len(view.nodes) == 100
+    assert set(range(9)) <= set(view.nodes)
+    assert {one.index for one in view.suggestions} == set(view.nodes[view.suggested])
 
 
 def test_page_without_epochs_and_peers(make_graph):
@@ -198,11 +198,6 @@ def test_map_uses_peer_weights(fitted_model):
     np.testing.assert_allclose(((rows[0] - rows[1]) ** 2).sum(), 0.8 * one + 0.2 * other, rtol=1e-5)
 
 
-def test_histogram_counts_every_node_once():
-    counts, edges = fit_page_module.histogram(np.array([0.25, 0.26, 0.5, 0.99, 1.0, 0.2499999]), classes=4)
-    assert (counts.sum(), counts[-1], edges[0]) == (6, 2, 0.25)
-
-
 def test_progress(fitted_model):
     stages, steps = [], []
     with progress_callbacks(lambda *counts: steps.append(counts), stages.append):
@@ -214,7 +209,7 @@ def test_progress(fitted_model):
 @pytest.fixture
 def content_of(fitted_model):
     """The node data of the model with another graph."""
-    shown, probabilities = fit_page_module.fit_view(fitted_model).map, fitted_model.label_distributions_
+    shown, probabilities = fit_page_module.fit_view(fitted_model), fitted_model.label_distributions_
     return lambda **changes: node_data(shown, replace(fitted_model.graph_, **changes), probabilities)
 
 

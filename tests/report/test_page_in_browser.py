@@ -231,9 +231,8 @@ def test_map_without_webgl(browser, small_page):
     )
     with browser.before_pages(script):
         browser.open(small_page)
-        browser.run(DRAWN)
-        data = "page.map.canvas.getContext('2d').getImageData(0, 0, page.map.canvas.width, page.map.canvas.height).data"
-        assert browser.run(f"return {data}.filter((value, at) => at % 4 === 3 && value).length") > 500
+        assert "has no WebGL 2" in browser.text(".map-sheet")
+        assert len(rows(browser)) > 10
         assert browser.errors() == []
 
 

@@ -31,7 +31,7 @@ def test_fit_and_refit_equal_mtgcn_fit(labelled, tmp_path, request, options, arg
     fit_project(labelled, options)
     for node, name in (("n3", "cat"), ("n5", "eel")):
         labelled.label(node, name)
-    assert fit_project(labelled, options).refitted
+    assert fit_project(labelled, options)  # a refit
     copies = labelled.folder / "files" / "1"
     files = ["--edges", copies / "edges.csv", "--nodes", copies / "nodes.csv", "--labels", labelled.labels_path]
     assert main(["fit", *map(str, files), "--out", str(tmp_path / "model"), "--folds", "0", *arguments]) == 0
@@ -43,29 +43,18 @@ def test_fit_and_refit_equal_mtgcn_fit(labelled, tmp_path, request, options, arg
     assert cards[0] == cards[1]
 
 
-def test_record_compares_with_the_previous_model(labelled, quick):
-    first = fit_project(labelled, quick)
-    assert (first.changed, first.compared, first.refitted, first.labels) == (None, None, False, 6)
-    before = fitted_model(labelled)
+def test_fitted_model_knows_the_present_names(labelled, quick):
+    fit_project(labelled, quick)
     labelled.rename_class("cat", "lion")
-    labelled.label("n3", "eel")  # wrong, so that predictions change
-    labelled.label("n6", "eel")
-    second = fit_project(labelled, quick)
-    now = fitted_model(labelled)
-    previous = np.where(before.transduction_ == "cat", "lion", before.transduction_)
-    differing = (previous != now.transduction_)[before.graph_.labels == -1]
-    assert second.changed == differing.sum() > 0
-    assert second.compared == 30
-    assert sum(nodes for _, _, nodes in second.changes) == second.changed
-    assert not any("cat" in change for change in second.changes)
-    assert fitting.FitRecord.model_validate(now.training_["studio"]).changed == second.changed
+    assert fit_project(labelled, quick)
+    assert "lion" in fitted_model(labelled).transduction_
     assert labelled.state.renamed == ()
 
 
 def test_other_settings_or_graph_need_a_full_fit(labelled, files, quick):
     fit_project(labelled, quick)
-    assert not fit_project(labelled, FitOptions("gcn", ["epochs=20"], seed=1, folds=0)).refitted
-    assert not fit_project(labelled, FitOptions("gcn", ["epochs=21"], seed=1, folds=0)).refitted
+    assert not fit_project(labelled, FitOptions("gcn", ["epochs=20"], seed=1, folds=0))
+    assert not fit_project(labelled, FitOptions("gcn", ["epochs=21"], seed=1, folds=0))
     labelled.load_files(TableOptions(nodes=files.nodes, knn=3))
     assert fitted_model(labelled) is None
     labelled.undo()
@@ -77,7 +66,7 @@ def test_model_of_another_version_is_fitted_again(labelled, quick):
     path = current_path(labelled.model_folder, "card.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
     assert fitted_model(labelled) is None
-    assert not fit_project(labelled, quick).refitted
+    assert not fit_project(labelled, quick)
     assert fitted_model(labelled) is not None
 
 
@@ -91,7 +80,7 @@ def test_accuracy_is_cross_validated(labelled, truth):
 def test_map_is_cached(labelled, monkeypatch, quick):
     fit_project(labelled, quick)
     points = map_points(labelled, fitted_model(labelled))
-    assert points.ids == [f"n{node}" for node in range(36)]
+    assert points.nodes.tolist() == list(range(36))
     monkeypatch.delattr(fitting, "layout_2d")
     assert np.array_equal(map_points(labelled, fitted_model(labelled)).places, points.places)
 
@@ -143,16 +132,10 @@ def test_messages_become_progress(labelled, monkeypatch, quick):
     lines = [
         '{"stage": "embeddings", "unit": "step", "done": 0, "total": 0}',
         '{"done": 10, "total": 20}',
-        '{"curve": "embeddings", "epoch": 10, "values": {"loss": 2.0}}',
-        '{"curve": "embeddings", "epoch": 20, "values": {"loss": 1.0}}',
-        '{"curve": "", "epoch": 1, "values": {"loss": 3.0}}',
-        '{"curve": "", "epoch": 1, "values": {"loss": 4.0}}',
         '{"state": "failed", "error": "out of memory"}',
     ]
-    # A curve that restarts replaces the old one.
-    curves = {"embeddings: loss": ((10, 2.0), (20, 1.0)), "loss": ((1, 4.0),)}
     progress = progress_after(labelled, monkeypatch, quick, lines)
-    assert progress == Progress("failed", "embeddings", 10, 20, "step", curves, "out of memory")
+    assert progress == Progress("failed", "embeddings", 10, 20, "step", "out of memory")
 
 
 def test_killed_process_is_reported(labelled, monkeypatch, quick):
@@ -182,14 +165,13 @@ def test_fit_in_the_background_and_cancel(labelled, tmp_path, monkeypatch):
     assert worker.progress.state == "running"
     progress = worker.wait()
     assert (progress.state, progress.error) == ("done", None)
-    assert progress.curves["supervised"][-1][0] == 30
     assert fitted_model(labelled).n_iter_ == 30
     assert sorted(os.listdir(tmp_path)) == ["given", "project"]
     assert list((labelled.folder / "cache").rglob("*.npz"))
     labelled.label("n3", "cat")
     endless = FitWorker(labelled, ENDLESS)
     endless.start()
-    while not endless.progress.curves:
+    while not endless.progress.done:
         time.sleep(0.01)
     pid = endless._process.pid
     endless.cancel()
@@ -199,7 +181,6 @@ def test_fit_in_the_background_and_cancel(labelled, tmp_path, monkeypatch):
     worker.start()
     assert worker._process.pid == first_process
     assert worker.wait().state == "done"
-    assert fitted_model(labelled).training_["studio"]["refitted"]
     worker.close()
     assert not alive(first_process)
 
@@ -222,7 +203,7 @@ from mtgcn.studio.fitting import FitOptions, FitWorker
 from mtgcn.studio.project import Project
 worker = FitWorker(Project(sys.argv[1]), FitOptions("gcn", ["epochs=1000000"], folds=0))
 worker.start()
-while not worker.progress.curves:
+while not worker.progress.done:
     time.sleep(0.01)
 print(worker._process.pid, flush=True)
 time.sleep(1000)

@@ -111,9 +111,6 @@ def test_prediction_of_a_node(fitted):
     assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
     assert one.class_text == f"{one.predicted}, {100 * one.confidence:.0f} %"
     assert list(one.peers) == list(model.peer_report_.names)
-    since = int(model.labeled_iter_[4])
-    assert (one.fitted, one.pseudo_label_since) == (False, since if since > 0 else None)
-    assert fitted.listed(["n0"])[0].fitted
     assert sum(fitted.predicted_counts().values()) == fitted.unlabelled.sum() == 30
 
 

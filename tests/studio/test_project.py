@@ -267,6 +267,33 @@ def test_another_graph_keeps_the_first_and_undo_returns(labelled, files, quick):
         again.open_kept(7)
 
 
+def test_labels_are_taken_along_when_roles_change(files, tmp_path):
+    table = (tmp_path / "given" / "nodes.csv").read_text().replace("note,", "other ").splitlines()
+    rows = [table[0] + ",group", *(f"{line},{'cat' if number < 4 else ''}" for number, line in enumerate(table[1:]))]
+    files.nodes.write_text("\n".join(rows))
+    project = Project(tmp_path / "project")
+    project.load_files(TableOptions(nodes=files.nodes, knn=3, columns={"label": "group"}))
+    assert project.labels() == dict.fromkeys(["n0", "n1", "n2", "n3"], "cat")
+    project.add_class("dog")
+    project.label("n1", "dog")
+    project.label("n2", None)
+    project.label("n9", "cat")
+    project.skip("n8")
+    before = project.labels()
+    options = project.loaded.files.with_roles({"id": "ignore", "group": "ignore", "colour": "label"})
+    project.reload_files(options)
+    project.load_files(TableOptions(nodes=files.nodes, knn=3, columns={"label": "group"}))  # the same command again
+    colours = dict(zip(map(str, range(1, 37)), 12 * ["red", "blue", "green"], strict=True))
+    del colours["3"]  # whose label was removed
+    assert project.labels() == colours | {"2": "dog", "10": "cat"}
+    assert project.skipped == ()
+    assert project.classes == ("cat", "dog", "blue", "green", "red")
+    assert [path.name for path in project.path("files", "2").iterdir()] == ["nodes.csv"]
+    assert project.undo().title == "loaded nodes.csv"
+    assert project.labels() == before
+    assert project.skipped == ("n8",)
+
+
 @pytest.mark.parametrize("writes", [1, 2, 3])
 def test_interrupted_load_is_finished_on_open(labelled, monkeypatch, writes):
     before, done = labelled.labels(), []

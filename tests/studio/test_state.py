@@ -1,13 +1,14 @@
 """The shared state and one window, without a browser."""
 
 import asyncio
+import operator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mtgcn.studio.fitting import Progress, fit_project
-from mtgcn.studio.label_view import colours
+from mtgcn.studio.map_view import colour_bytes, colours
 from mtgcn.studio.project import Project
 from mtgcn.studio.state import (
     LABELS_BEFORE_FIT,
@@ -38,11 +39,11 @@ def test_polls_the_project_and_fills_queue_and_map(studio):
     assert studio.snapshot.classes == ("cat", "dog", "eel")
     assert studio.snapshot.title == "edges.csv"
     assert len(studio.queue) == QUEUE_LENGTH
-    assert len(studio.points.ids) == 36
+    assert len(studio.points.nodes) == 36
     assert studio.error == ""
-    before = studio.revision
+    before = studio.snapshot, studio.nodes, studio.queue, studio.points
     step(studio, times=3)
-    assert studio.revision == before  # nothing changed
+    assert all(map(operator.is_, before, (studio.snapshot, studio.nodes, studio.queue, studio.points)))  # no change
 
 
 def test_empty_project(tmp_path, worker):
@@ -54,14 +55,14 @@ def test_empty_project(tmp_path, worker):
 def test_labels_of_another_process_appear_on_the_map(studio, project):
     step(studio)
     Project(project.folder).label("n4", "dog")
-    before = studio.revision
     step(studio)
-    assert studio.revision > before
     assert studio.snapshot.labels == {"n4": "dog"}
     assert studio.snapshot.label_counts == {"cat": 0, "dog": 1, "eel": 0}
     classes, confidence, labelled = colours(studio)
     assert studio.nodes.model is None  # one class
-    index = list(studio.points.ids).index("n4")
+    index = studio.nodes.loaded.index["n4"]
+    sent = np.frombuffer(colour_bytes(studio), np.uint8)  # class in two bytes, confidence, whether it is labelled
+    assert (len(sent), *sent[[2 * index, 72 + index, 108 + index]]) == (4 * 36, 1, 255, 1)
     assert np.flatnonzero(labelled).tolist() == [index]
     assert (classes[index], confidence[index]) == (1, 1)
     assert (np.delete(classes, index) == -1).all()

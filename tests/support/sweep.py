@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtgcn.experiments.plan import Unit
-from mtgcn.experiments.ray_cluster import ray_cluster
-from mtgcn.experiments.reproduce import machines, run_missing
+from mtgcn.experiments.reproduce import machines, sweep
 from mtgcn.experiments.store import Store
 from mtgcn.methods import Method, create
 
@@ -103,13 +102,9 @@ def main():
     parser.add_argument("--ray")
     parser.add_argument("--signs")
     given = parser.parse_args()
-    with Store(given.folder, warn=lambda _: None) as store:
-        if given.ray:
-            with ray_cluster(given.ray) as cluster:
-                run_missing(units(given.signs), store, cluster.execute)
-        else:
-            with machines("cpu", 1, given.workers) as found:
-                run_missing(units(given.signs), store, found.executor(given.workers))
+    workers = None if given.ray else given.workers
+    with Store(given.folder, warn=lambda _: None) as store, machines("cpu", 1, workers, given.ray) as found:
+        sweep(units(given.signs), store, found)
 
 
 if __name__ == "__main__":

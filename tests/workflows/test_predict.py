@@ -87,16 +87,6 @@ def test_predict_is_order_invariant(tables, mt_gcn, order):
         assert (list(again), again, notes) == (list(found), of_fit, [])
 
 
-def test_predict_of_a_joining_node(tables, mt_gcn):
-    of_fit, _ = tables.predicted(mt_gcn, TableOptions())
-    files = tables.joining([["new", *tables.rows[3][1:]]], [["new", 3], ["new", 6], [9, "new"]])
-    found, _ = tables.predicted(mt_gcn, files)
-    assert (list(found), found["new"]["role"]) == (["new"], "neither")
-    beside, _ = tables.predicted(mt_gcn, files, with_known=True)
-    assert beside.pop("new") == found["new"]
-    assert beside == of_fit
-
-
 # New nodes that join
 
 

@@ -161,11 +161,9 @@ def compare(
         print_table(comparison_table(comparison))
 
 
-def demo() -> None:
+def demo(*, context: typer.Context) -> None:
     """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, if it cannot be downloaded, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
-    from mtgcn.report.comparisons import comparison_table
-    from mtgcn.report.tables import print_table
 
     dataset = "cora"
     try:
@@ -181,9 +179,7 @@ def demo() -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    names = listed(DEMONSTRATED, "methods")
-    comparison, _ = _compare(names, dataset, FileOptions(), SplitOptions("2"), OutputOptions())
-    print_table(comparison_table(comparison))
+    compare(context=context, dataset=dataset, splits=SplitOptions("2"), files=FileOptions(), output=OutputOptions())
 
 
 def _compare(
@@ -250,23 +246,13 @@ def _compare(
             stored = stored_comparisons(store.units.values(), reference, splits.score)
             written += [store.path, *write_comparisons(store.folder, stored)]
     comparison = comparison_of(rows, reference, splits.score)
-    texts: list[tuple[Path, str]] = []  # all rendered before the first is written
     if output.latex is not None:
-        texts.append((output.latex, comparison_tables([comparison])))
+        written.append(write_file(output.latex, comparison_tables([comparison])))
     if output.report is not None:
-        texts.append((output.report, comparison_page([comparison], command=command, notes=notes)))
-    for path, text in texts:
-        try:
-            written.append(write_file(path, text))
-        except InputError as error:
-            before = f". Written before that: {', '.join(map(str, written))}" if written else ""
-            raise InputError(f"{error}{before}") from error
+        written.append(write_file(output.report, comparison_page([comparison], command=command, notes=notes)))
     if not output.as_json:
-        for message in (
-            *recognised,
-            *(f"note: {note}" for note in notes),
-            *(f"warning: {one}" for one in comparison.warnings),
-        ):
+        warnings = [f"warning: {one}" for one in comparison.warnings]
+        for message in (*recognised, *(f"note: {note}" for note in notes), *warnings):
             remark(message)
     if written:
         remark(f"wrote {', '.join(map(str, written))}")
@@ -383,8 +369,6 @@ def reproduce(
         if curves:
             chosen_device(found.device.split()[0])  # curves are trained on this machine
         planned = plan(replace(selection, device=found.device))
-        for name in planned.missing_methods:
-            remark(f"leaving out {name}, which this version does not have")
         with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
             try:
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints, over
 
 import typer
 
-from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -104,6 +103,9 @@ class FileOptions:
         str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")
     ] = None
     exclude: Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")] = None
+    text_encoder: Annotated[
+        str, option("Features of text columns: TF-IDF, or a local sentence encoder.", "tfidf|FOLDER|PACKAGE")
+    ] = "tfidf"
     unknown_nodes: Annotated[
         str,
         option(
@@ -223,19 +225,13 @@ def print_result(
 ) -> None:
     """Print the result of a command as JSON, or as lines of text with remarks on standard error; with --quiet no text
     about what is `written`."""
-    try:
-        if as_json:
-            print_json(content)
-        else:
-            for message in remarks:
-                remark(message)
-            if written is None or not QUIET.get():
-                show(*lines)
-        sys.stdout.flush()
-    except OSError as error:
-        if written is None or isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(unwritable_output(error, written)) from error
+    if as_json:
+        print_json(content)
+        return
+    for message in remarks:
+        remark(message)
+    if written is None or not QUIET.get():
+        show(*lines)
 
 
 @overload

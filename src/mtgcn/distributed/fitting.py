@@ -35,11 +35,10 @@ from mtgcn.estimator.inference import normalised
 from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, Predictions
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import MISSING
-from mtgcn.io.ids import NodeIndex
 from mtgcn.io.options import TableOptions, parsed_roles, readable_file
 from mtgcn.io.read import read_labels
 from mtgcn.io.roles import label_columns, open_table
-from mtgcn.io.table import codes_of, text_values
+from mtgcn.io.table import NodeIndex, codes_of, text_values
 from mtgcn.labels import UNLABELED
 from mtgcn.methods import Method, method_class, method_from_text
 from mtgcn.methods.base import checked_prediction
@@ -186,7 +185,7 @@ def _listed_ids(path: Path, options: TableOptions) -> list[str]:
     """The distinct ids of a label table, possibly including its header, which is not the id of a node."""
     table = open_table(path, options)
     found: dict[str, None] = {}
-    for batch in table.batches(label_columns(table, options)[:1], []):
+    for batch in table.batches(label_columns(table, options)[:1]):
         found |= dict.fromkeys(map(str, batch.texts[0].values.to_pylist()))
     return list(found)
 

@@ -6,10 +6,9 @@ Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducibl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +17,11 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, note, shown
 from mtgcn.io.column_table import MISSING, ColumnTable
-from mtgcn.io.graph_tables import SPARSE_BELOW, column_table, number_columns
-from mtgcn.io.ids import NodeIndex, checked_ids
+from mtgcn.io.graph_tables import column_table, text_columns
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.io.roles import NodeColumns, given_kinds, node_columns, open_table
-from mtgcn.io.table import Coded, Faults, NotNumbers, Table, number_values
+from mtgcn.io.table import Coded, Faults, NodeIndex, Table, checked_ids, number_values
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int
 
@@ -35,9 +33,19 @@ MIN_ROWS = 10_000
 class FittedTable:
     """The ids of a table, in row order, and the preprocessing fitted to it."""
 
+    table: Table
+    columns: NodeColumns
+    sparse: bool
     ids: pa.Array
     preprocessing: Preprocessor
-    features: Callable[[], Iterator[sp.csr_array | np.ndarray]]  # yields batches of rows
+
+    def features(self) -> Iterator[sp.csr_array | np.ndarray]:
+        """Yields the features in batches of rows."""
+        for batch in self.table.batches([], self.columns.features):
+            as_text = self.preprocessing.read_as_text
+            yield self.preprocessing.matrix(
+                column_table(self.table, self.columns, [batch], as_text, sparse=self.sparse)
+            )
 
 
 def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
@@ -49,31 +57,16 @@ def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
     if columns.label is not None:
         note(f"{table.path}: {table.name_of(columns.label)} holds labels; pass them to fit with --labels")
     kinds = given_kinds(table, options, columns)
-    numbers = number_columns(table, columns, options, kinds)
     ids = _read_ids(table, columns)
     most = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
     chosen = np.sort(np.argsort(splitmix64(np.arange(len(ids), dtype=np.uint64)))[:most])
-    while True:
-        texts = [column for column in columns.features if column not in numbers]
-        try:
-            sample = _read_rows(table, columns, numbers, texts, chosen)
-            break
-        except NotNumbers as found:  # in rows after those by which columns were detected
-            numbers = [column for column in numbers if column not in found.columns]
+    sample = _read_rows(table, columns, text_columns(options, kinds), chosen)
     preprocessing = replace(fit_columns(sample, kinds, scale=options.scale, use_text=False), **columns.titles(table))
     if not preprocessing.names:
         raise InputError(f"{table.path}: no column yields a feature ({'; '.join(preprocessing.lines()[:3])})")
     if len(ids) > len(chosen):
         note(f"{table.path}: preprocessing was fitted to {len(chosen)} of {len(ids)} rows, drawn at random")
-    sparse = sp.issparse(sample.numbers)
-
-    def features() -> Iterator[sp.csr_array | np.ndarray]:
-        for batch in table.batches(texts, numbers):
-            values = sp.csr_array(batch.numbers) if sparse else batch.numbers
-            words = dict(zip(texts, (cells.texts() for cells in batch.texts), strict=True))
-            yield preprocessing.matrix(column_table(table, columns, numbers, values, words, batch.places))
-
-    return FittedTable(ids, preprocessing, features)
+    return FittedTable(table, columns, sp.issparse(sample.numbers), ids, preprocessing)
 
 
 def _read_ids(table: Table, columns: NodeColumns) -> pa.Array:
@@ -91,25 +84,15 @@ def _read_ids(table: Table, columns: NodeColumns) -> pa.Array:
 
 
 def _read_rows(
-    table: Table, columns: NodeColumns, numbers: Sequence[int], texts: Sequence[int], chosen: Int[np.ndarray, "rows"]
+    table: Table, columns: NodeColumns, as_text: frozenset[str], chosen: Int[np.ndarray, "rows"]
 ) -> ColumnTable:
     """Read the rows with these numbers, which are in ascending order."""
-    blocks: list[Any] = []
-    cells: list[list[Coded]] = []
-    places: list[np.ndarray] = []
-    before, sparse = 0, False
-    for batch in table.batches(texts, numbers):
+    batches, before = [], 0
+    for batch in table.batches([], columns.features):
         first, end = np.searchsorted(chosen, [before, before + len(batch)])
-        rows = chosen[first:end] - before
+        batches.append(batch.take(chosen[first:end] - before))
         before += len(batch)
-        if not blocks:
-            sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
-        blocks.append(sp.csr_array(batch.numbers[rows]) if sparse else batch.numbers[rows])
-        cells.append([column.take(rows) for column in batch.texts])
-        places.append(batch.places[rows])
-    values = sp.vstack(blocks, format="csr") if sparse else np.concatenate(blocks)
-    joined = [Coded.joined(column).texts().without_missing_words for column in zip(*cells, strict=True)]
-    return column_table(table, columns, numbers, values, dict(zip(texts, joined, strict=True)), np.concatenate(places))
+    return column_table(table, columns, batches, as_text)
 
 
 IDS_AT_ONCE = 1 << 16  # ids that are converted to Python objects at a time

@@ -17,7 +17,7 @@ from mtgcn.errors import InputError, unknown_name
 from mtgcn.experiments import scoring
 from mtgcn.experiments.plan import decisive_versions, source_of
 from mtgcn.experiments.protocol import GIVEN, RANDOM, REFERENCE, check_not_final
-from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary, paired_tests
+from mtgcn.experiments.statistics import SIGNIFICANCE_LEVEL, SampleSummary
 from mtgcn.experiments.store import ComparedRow, GraphCounts, ResultRow, Store
 from mtgcn.graph import Graph
 from mtgcn.methods import Method
@@ -122,12 +122,8 @@ def comparison_of(
     cells = [replace(scoring.summarise_cell(some), method=title) for title, some in rows.items()]
     reference = reference or next((name for name in REFERENCES if name in rows), next(iter(rows)))
     [base] = [cell for cell in cells if cell.method == reference]
-    others = [cell for cell in cells if cell is not base]
-    tests = paired_tests(
-        [cell.by(score).per_run for cell in others],
-        [base.by(score).per_run] * len(others),
-        [(cell.groups, base.groups) for cell in others],
-    )
+    found = scoring.compared_cells(cells, [None if cell is base else base for cell in cells], score)
+    tests = {cell.method: test for cell, test in zip(cells, found, strict=True) if test}
     first = next(iter(rows.values()))
     fewest = min(row.scored_nodes for row in first)
     warnings = []
@@ -146,8 +142,8 @@ def comparison_of(
         reference=reference,
         cells=tuple(cells),
         score=score,
-        differences={cell.method: test.difference for cell, test in zip(others, tests, strict=True)},
-        p_values={cell.method: test.p_corrected for cell, test in zip(others, tests, strict=True)},
+        differences={method: test.difference for method, test in tests.items()},
+        p_values={method: test.p_corrected for method, test in tests.items()},
         graph=first[0].graph,
         scored_nodes=fewest,
         warnings=tuple(warnings),

@@ -85,6 +85,13 @@ class Selection(Settings):
             if asked and (self.methods or self.protocol != "ours"):
                 raise InputError(f"{what} is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
 
+    @property
+    def kind(self) -> str:
+        """The tables of `tables.Evidence` that this fills."""
+        if self.protocol == "paper":
+            return "optimistic"
+        return "ablation" if self.ablation else "backbones" if self.backbones else "ours"
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -174,7 +181,6 @@ class Plan:
     selection: Selection
     counted: tuple[str, ...]  # datasets whose line of table 1 is asked for
     units: tuple[Unit, ...]
-    missing_methods: tuple[str, ...]  # in the tables, but not in this version
 
 
 def plan(selection: Selection) -> Plan:
@@ -199,7 +205,7 @@ def plan(selection: Selection) -> Plan:
     if not cells and not counted:
         listed, names = (", ".join(names or ("any",)) for names in (selection.tables, chosen))
         raise InputError(f"no cell of table {listed} is on dataset {names}; leave --table or --datasets out")
-    units, missing = [], {}
+    units = []
     for table, cell in cells:
         if sweep and cell.split == RANDOM:
             if selection.ablation and table not in paper.PAPER_TABLES:
@@ -211,11 +217,8 @@ def plan(selection: Selection) -> Plan:
                 title = variant.title if settings else REFERENCE  # without changes it is the paper's method
                 units.append(_unit(table, cell, selection, REFERENCE, title, settings))
         for entry in () if sweep else _entries_of(cell, cells, selection):
-            if entry.method in METHODS:
-                units.append(_unit(table, cell, selection, entry.method, entry.title, entry.settings))
-            else:
-                missing[entry.method] = True
-    return Plan(selection, counted, tuple(units), tuple(missing))
+            units.append(_unit(table, cell, selection, entry.method, entry.title, entry.settings))
+    return Plan(selection, counted, tuple(units))
 
 
 def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
@@ -227,7 +230,7 @@ def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Sele
     if selection.protocol == "paper":
 
         def has_checkpoints(method: str) -> bool:
-            return method in METHODS and set(AUTHORS_SETTINGS) <= set(METHODS[method].__dataclass_fields__)
+            return set(AUTHORS_SETTINGS) <= set(METHODS[method].__dataclass_fields__)
 
         listed = [entry for entry in listed if has_checkpoints(entry.method)]
         for name in selection.methods or ():

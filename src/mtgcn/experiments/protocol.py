@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -61,16 +62,21 @@ def check_not_final(seed: int) -> None:
         )
 
 
-def labels_title(labels_per_class: int, split: str = RANDOM) -> str:
+def labels_title(labels_per_class: int | tuple[int, ...] | None, split: str = RANDOM) -> str:
     """Number of labels and how they are drawn.
 
     >>> labels_title(1), labels_title(5, OVER_ALL)
     ('1 label per class', '5 labels per class on average, drawn over all nodes')
     """
-    labels = f"{labels_per_class} label{'s' if labels_per_class > 1 else ''} per class"
-    if split == OVER_ALL:
-        return f"{labels} on average, drawn over all nodes"
-    return f"{labels}, public split" if split == PUBLIC else labels
+    if isinstance(labels_per_class, tuple):
+        labels = f"{', '.join(map(str, labels_per_class))} labels of the classes in turn"
+    elif labels_per_class is None:
+        labels = "labels that differ from run to run"
+    else:
+        labels = f"{labels_per_class} label{'' if labels_per_class == 1 else 's'} per class"
+    sources = {OVER_ALL: " on average, drawn over all nodes", PUBLIC: ", public split", GIVEN: ", given splits"}
+    sources |= dict.fromkeys((RANDOM, VALIDATED), "")
+    return labels + sources.get(split, f", splits of {Path(split).name}")
 
 
 @dataclass(frozen=True)
@@ -118,25 +124,6 @@ class Table:
     reference: str = REFERENCE  # title of the line that the others are compared with
     suite: str | None = None  # name of its suite; None for the paper's tables and digits
 
-
-PRINTED_NAMES = {
-    "lp": "LP",
-    "chebyshev": "Chebyshev",
-    "gcn": "GCN-V",
-    "gcn+v": "GCN+V",
-    "co-training": "Co-training",
-    "self-training": "Self-training",
-    "union": "Union",
-    "intersection": "Intersection",
-    "multi-stage": "MultiStage",
-    "m3s": "M3S",
-    "mt-gcn": "MT-GCN",
-    "mani-reg": "ManiReg",
-    "semi-emb": "SemiEmb",
-    "deepwalk": "DeepWalk",
-    "ica": "ICA",
-    "planetoid": "Planetoid",
-}
 
 TABLE_1 = {
     "cora": {"nodes": 2708, "edges listed": 5429, "classes": 7, "features": 1433},
@@ -249,7 +236,7 @@ ABLATION = (
 
 # "It can enhance most semi-supervised algorithms": the same peers and number of epochs, without and with teaching.
 EPOCHS = 400  # N in the paper
-BACKBONE_NAMES = {"gcn": "GCN", "chebyshev": "Chebyshev", "appnp": "APPNP", "gat": "GAT"}
+BACKBONE_NAMES = ("gcn", "chebyshev", "appnp", "gat")
 ALONE, TAUGHT = "alone", "taught"
 TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method, by its backbone
 BACKBONES = tuple(
@@ -289,8 +276,12 @@ class Suite:
     @property
     def titles(self) -> tuple[str, ...]:
         """All lines of its tables, in order."""
-        entries = (entry for table in self.tables for cell in table.cells for entry in cell.entries)
-        return tuple(dict.fromkeys(entry.title for entry in entries))
+        return titles_of(self.tables)
+
+
+def titles_of(tables: Sequence[Table]) -> tuple[str, ...]:
+    """The titles of all entries, in order."""
+    return tuple(dict.fromkeys(entry.title for table in tables for cell in table.cells for entry in cell.entries))
 
 
 _WORLD_ENTRIES = (
@@ -304,14 +295,7 @@ _WORLD_ENTRIES = (
 )
 
 
-# Number of nodes of the datasets of the suite, also to estimate the time left.
-NODES = {dataset: printed["nodes"] for dataset, printed in TABLE_1.items()} | {
-    "amazon-photo": 7650,
-    "blogcatalog": 5196,
-    "coauthor-cs": 18333,
-    "dblp": 17716,
-    "chameleon": 2277,
-}
+_WORLD_DATASETS = (*TABLE_1, "amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon")
 _WORLD_RATES = ((3, RANDOM), (20, RANDOM), (5, OVER_ALL))
 WORLD = Suite(
     name="world",
@@ -327,7 +311,7 @@ WORLD = Suite(
             reference="mt-plus",
             suite="world",
         )
-        for dataset in NODES
+        for dataset in _WORLD_DATASETS
     ),
     reference="mt-plus",
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -20,32 +19,27 @@ from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import numpy as np
-
 from mtgcn.datasets import Description, describe
 from mtgcn.environment import chosen_device, device_title
 from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
 from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
-from mtgcn.experiments.protocol import NODES, SUITES
-from mtgcn.experiments.scoring import CellSummary, FittingProgress, silent_fitting
-from mtgcn.experiments.store import Store, StoredRow
-from mtgcn.experiments.tables import Evidence, MeasuredTable, measured_tables, stored_evidence
+from mtgcn.experiments.protocol import SUITES
+from mtgcn.experiments.scoring import FittingProgress, silent_fitting
+from mtgcn.experiments.store import Store
+from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
 
 WORKER_BYTES = 300 << 20  # of a process before it does anything
 MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory
-DEFAULT_NODES = 2000  # of a dataset that is not in `NODES`
 
 Executor = Callable[[Sequence[Unit]], Generator[Outcome, None, None]]
-# Called after each unit, with its title and the estimated seconds left (None: unknown).
-Advance = Callable[[str, float | None], None]
-# Entered around a sweep, with the number of units, of stored units and the estimated seconds left.
-SweepProgress = Callable[[int, int, float | None], AbstractContextManager[Advance]]
+# Entered around a sweep, with the number of units and of stored units; called with the title of each finished unit.
+SweepProgress = Callable[[int, int], AbstractContextManager[Callable[[str], None]]]
 
 
-def silent_sweep(_total: int, _done: int, _seconds_left: float | None) -> AbstractContextManager[Advance]:
-    return nullcontext(lambda _title, _seconds_left: None)
+def silent_sweep(_total: int, _done: int) -> AbstractContextManager[Callable[[str], None]]:
+    return nullcontext(lambda _title: None)
 
 
 def in_this_process(units: Sequence[Unit]) -> Generator[Outcome, None, None]:
@@ -149,7 +143,7 @@ class Reproduction:
 
     plan: Plan
     counts: tuple[Description, ...]  # of the datasets whose line of table 1 is asked for
-    tables: tuple[MeasuredTable, ...]  # of this plan
+    lines: tuple[Line, ...]  # of this plan
     evidence: Evidence | None  # of the whole folder; None if it holds no rows
     curves: Path | None  # the file of training curves, if asked for
     failures: tuple[str, ...]  # units that cannot be run, and why
@@ -165,17 +159,18 @@ def carry_out(
     """Execute the units that are not stored and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
     failed = sweep(plan.units, store, machines, sweep_progress)
-    summaries: dict[str, CellSummary] = {}
-    tables = measured_tables(plan, store.units, summaries)
+    own = {unit.id: store.units[unit.id] for unit in plan.units if unit.id in store.units}
+    lines: tuple[Line, ...] = ()
     evidence = None
-    if tables:
+    if own:
         suite = SUITES[plan.selection.suite] if plan.selection.suite else None
-        evidence = stored_evidence(store.units, tables[0].lines[0].rows[0], suite, summaries)
+        lines = getattr(stored_evidence(own, suite=suite), plan.selection.kind)
+        evidence = stored_evidence(store.units, next(iter(own.values()))[0], suite)
     drawn = plan.selection.curves and plan.units
     return Reproduction(
         plan=plan,
         counts=counts,
-        tables=tables,
+        lines=lines,
         evidence=evidence,
         curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
         failures=tuple(f"{unit.title}: {error}" for unit, error in failed),
@@ -185,53 +180,19 @@ def carry_out(
 def sweep(
     planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress = silent_sweep
 ) -> list[tuple[Unit, InputError]]:
-    """Execute and store the units that are not stored, with progress and time left; returns the failed ones."""
-    units = {unit.id: unit for unit in planned}
-    pending = {name: unit for name, unit in units.items() if name not in store.units}
-    workers = max(1, min(machines.at_a_time, len(pending)))
-
-    def time_left() -> float | None:
-        return seconds_left(pending.values(), store.units.values(), workers)
-
-    with progress(len(units), len(units) - len(pending), time_left()) as advance:
-
-        def on_done(unit: Unit) -> None:
-            del pending[unit.id]
-            advance(unit.title, time_left())
-
-        return run_missing(units.values(), store, machines.executor(workers), on_done)
-
-
-def run_missing(
-    units: Iterable[Unit], store: Store, executor: Executor, on_done: Callable[[Unit], None] = lambda _: None
-) -> list[tuple[Unit, InputError]]:
     """Execute the units that are not stored, store each as soon as it is done, and return the failed ones."""
+    units = {unit.id: unit for unit in planned}
+    missing = [unit for name, unit in units.items() if name not in store.units]
+    executor = machines.executor(max(1, min(machines.at_a_time, len(missing))))
     failed = []
-    missing = [unit for unit in units if unit.id not in store.units]
-    with closing(executor(missing)) as outcomes:  # which ends the workers
+    with (
+        progress(len(units), len(units) - len(missing)) as advance,
+        closing(executor(missing)) as outcomes,  # which ends the workers
+    ):
         for unit, outcome in outcomes:
             if isinstance(outcome, InputError):
                 failed.append((unit, outcome))
             else:
                 store.append(outcome)
-            on_done(unit)
+            advance(unit.title)
     return failed
-
-
-def seconds_left(units: Iterable[Unit], stored: Iterable[Sequence[StoredRow]], workers: int) -> float | None:
-    """Estimated time of units, from the seconds per run and node of the stored rows of their method.
-
-    A method without rows takes as long as the average; None without any rows.
-    """
-    totals: defaultdict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))  # seconds; runs x nodes
-    for rows in stored:
-        nodes = NODES.get(rows[0].dataset, DEFAULT_NODES)
-        totals[rows[0].method] += (sum(row.seconds for row in rows), len(rows) * nodes)
-    if not totals:
-        return None
-    average = sum(totals.values(), np.zeros(2))
-    left = 0.0
-    for unit in units:
-        seconds, work = totals.get(unit.method, average)
-        left += seconds / work * unit.runs * NODES.get(unit.dataset, DEFAULT_NODES)
-    return left / workers

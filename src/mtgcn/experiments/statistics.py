@@ -47,7 +47,7 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     sample = np.asarray(per_run, dtype=np.float64)
     if not len(sample):
         raise InputError("a summary of 0 runs; give at least 1")
-    intervals = [student_interval(sample), bootstrap_t_interval(sample)]
+    intervals = [grouped_interval(sample, np.arange(len(sample))), bootstrap_t_interval(sample)]
     informative = [groups for groups in groupings if groups is not None and 1 < len(set(groups)) < len(groups)]
     intervals += [grouped_interval(sample, np.asarray(groups)) for groups in informative]
     lows, highs = zip(*intervals, strict=True)
@@ -73,16 +73,6 @@ def paired_difference(per_run: Sequence[float], reference: Sequence[float], *gro
     if len(per_run) != len(reference):
         raise InputError(f"{len(per_run)} runs cannot be paired with {len(reference)}; run both on the same splits")
     return summarise(np.subtract(per_run, reference).tolist(), *groupings)
-
-
-def student_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, float]:
-    """Student's 95 % interval of the mean of independent runs. A single run is its own interval.
-
-    >>> low, high = student_interval(np.array([1.0, 3.0]))
-    >>> round(low, 1), round(high, 1)  # 2 -+ 12.7 x 1
-    (-10.7, 14.7)
-    """
-    return grouped_interval(sample, np.arange(len(sample)))
 
 
 def bootstrap_t_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, float]:

@@ -21,13 +21,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
+from filelock import FileLock, Timeout
 from typing_extensions import TypedDict
 
 from mtgcn.errors import InputError
 from mtgcn.experiments.protocol import RANDOM
 from mtgcn.memory import check_fits
 from mtgcn.splits import LARGEST_SEED
-from mtgcn.storage.files import HeldElsewhere, OwnedLock, read_plain
+from mtgcn.storage.files import read_plain
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -157,17 +158,16 @@ class Store:
 
     def __init__(self, folder: Path, warn: Callable[[str], None] = warnings.warn) -> None:
         self.folder, self.path, self._warn = folder, folder / ROWS_FILE, warn
-        self._lock = OwnedLock(folder / LOCK_FILE)
+        self._lock = FileLock(folder / LOCK_FILE, thread_local=False)
         self.units: dict[str, Rows] = {}  # the rows of every complete unit
 
     def __enter__(self) -> Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
-        except HeldElsewhere as held:
+            self._lock.acquire(blocking=False)
+        except Timeout:
             raise InputError(
-                f"another sweep (process {held.owner}) is writing into {self.folder}; "
-                "wait for it, or choose another --out"
+                f"another sweep is writing into {self.folder}; wait for it, or choose another --out"
             ) from None
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error

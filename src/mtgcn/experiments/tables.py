@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,15 +11,12 @@ import numpy as np
 from mtgcn.datasets import Description
 from mtgcn.errors import InputError
 from mtgcn.experiments import protocol as paper
-from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, Plan, place_of
-from mtgcn.experiments.scoring import CellSummary, summarise_cell
-from mtgcn.experiments.statistics import PairedTest, paired_tests
+from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, place_of
+from mtgcn.experiments.scoring import CellSummary, compared_cells, summarise_cell
+from mtgcn.experiments.statistics import PairedTest
 from mtgcn.experiments.store import Rows, StoredRow
 
 NETWORK_ALONE = "the network alone"  # the rival of every taught backbone
-
-
-Summaries = dict[str, CellSummary]  # by unit; filled by the functions below, so that each unit is summarised once
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,11 @@ class Line(CellSummary):
     rows: Rows
     averages: tuple[float, ...]  # the authors print the largest; one, the mean, in our protocol
     against_rival: PairedTest | None = None  # None: nothing to compare with
+
+    @property
+    def rival(self) -> str:
+        """Description of what the lines of the table are compared with."""
+        return NETWORK_ALONE if self.title in paper.BACKBONE_TITLES else self.place.table.reference
 
     @property
     def title(self) -> str:
@@ -61,24 +63,14 @@ class Line(CellSummary):
 
 
 @dataclass(frozen=True)
-class MeasuredTable:
-    """A table of the paper or of a suite, or a part of it."""
-
-    name: str
-    title: str
-    protocol: paper.Protocol
-    lines: tuple[Line, ...]
-    rival: str = paper.REFERENCE  # description of what its lines are compared with
-
-
-@dataclass(frozen=True)
 class Evidence:
-    """The tables of a folder of rows. All rows have the same seed; most share device, threads and versions."""
+    """The lines of the tables of a folder of rows, in order. All rows have the same seed; most share device, threads
+    and versions."""
 
-    ours: tuple[MeasuredTable, ...]
-    optimistic: tuple[MeasuredTable, ...]  # the authors' way of reporting
-    ablation: tuple[MeasuredTable, ...]
-    backbones: tuple[MeasuredTable, ...]
+    ours: tuple[Line, ...]
+    optimistic: tuple[Line, ...]  # the authors' way of reporting
+    ablation: tuple[Line, ...]
+    backbones: tuple[Line, ...]
     made: StoredRow  # a row with the most frequent device, threads and versions
     made_elsewhere: tuple[StoredRow, ...]  # a row of every other combination
     units_shown: int
@@ -95,17 +87,6 @@ class Evidence:
         if making(line.rows[0]) == making(self.made):
             return ""
         return line.device if line.device != self.made.device else "other versions or threads"
-
-
-def measured_tables(
-    plan: Plan, units: Mapping[str, Rows], summaries: Summaries | None = None
-) -> tuple[MeasuredTable, ...]:
-    """The tables of a plan; units that are not stored are left out."""
-    found = {place: units[unit.id] for unit in plan.units if unit.id in units and (place := place_of(unit))}
-    summaries = {} if summaries is None else summaries
-    if not plan.selection.backbones:
-        return _tables(found, summaries)
-    return _tables({_titled(place, paper.TAUGHT_GCN): rows for place, rows in found.items()}, summaries, NETWORK_ALONE)
 
 
 def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
@@ -125,49 +106,40 @@ def _suite_of(rows: Rows) -> paper.Suite | None:
 
 
 def stored_evidence(
-    units: Mapping[str, Rows],
-    like: StoredRow | None = None,
-    suite: paper.Suite | None = None,
-    summaries: Summaries | None = None,
+    units: Mapping[str, Rows], like: StoredRow | None = None, suite: paper.Suite | None = None
 ) -> Evidence:
     """The paper's tables, or those of a suite, from stored rows.
 
     Rows of different seeds or releases of mtgcn are never mixed. Rows from the environment of `like` are preferred, by
     default the most frequent one. Places without such rows are filled from other devices or library versions.
     """
-    units = {name: rows for name, rows in of_sweeps(units).items() if _suite_of(rows) == suite}
-    if not units:
+    chosen = [rows for rows in of_sweeps(units).values() if _suite_of(rows) == suite]
+    if not chosen:
         raise InputError("no unit is finished yet; run mtgcn reproduce into the same folder first")
-    firsts = [rows[0] for rows in units.values()]
-    counts = Counter(map(making, firsts))
-    made = like or max(reversed(firsts), key=lambda row: counts[making(row)])  # the latest of equally frequent ones
-    summaries = {} if summaries is None else summaries
-    placed = _placed(units.values(), made)
-    found = {place: placed[place] for place in sorted(placed, key=lambda place: place.order)}
-    ours = {place: rows for place, rows in found.items() if place.protocol == "ours" and not place.is_variant}
+    counts = Counter(making(rows[0]) for rows in chosen)
+    made = like or max((rows[0] for rows in reversed(chosen)), key=lambda row: counts[making(row)])
+    placed = _placed(chosen, made)
+    lines = {place: _line(place, placed[place]) for place in sorted(placed, key=lambda place: place.order)}
+    ours = [line for place, line in lines.items() if place.protocol == "ours" and not place.is_variant]
 
-    def with_reference(titles: Sequence[str], name: str) -> dict[Place, Rows]:
-        """The lines with these titles, and in their cells the reference under this name, in the order of the tables."""
-        variants = {place: rows for place, rows in found.items() if place.title in titles}
-        cells = {place.cell for place in variants}
-        references = {
-            _titled(place, name): rows
-            for place, rows in ours.items()
-            if place.title == paper.REFERENCE and place.cell in cells
-        }
-        return dict(sorted((references | variants).items(), key=lambda item: item[0].order))
+    def with_reference(titles: Sequence[str], name: str) -> list[Line]:
+        """The lines with these titles, and in their cells the reference under this name."""
+        variants = [line for line in lines.values() if line.title in titles]
+        cells = {line.place.cell for line in variants}
+        references = [line for line in ours if line.title == paper.REFERENCE and line.place.cell in cells]
+        return variants + [replace(line, place=replace(line.place, title=name)) for line in references]
 
     return Evidence(
-        ours=_tables(ours, summaries),
-        optimistic=_tables({place: rows for place, rows in found.items() if place.protocol == "paper"}, summaries),
-        ablation=_tables(with_reference(paper.ABLATION_TITLES, paper.REFERENCE), summaries),
-        backbones=_tables(with_reference(paper.BACKBONE_TITLES, paper.TAUGHT_GCN), summaries, NETWORK_ALONE),
+        ours=_compared(ours),
+        optimistic=_compared(line for line in lines.values() if line.place.protocol == "paper"),
+        ablation=_compared(with_reference(paper.ABLATION_TITLES, paper.REFERENCE)),
+        backbones=_compared(with_reference(paper.BACKBONE_TITLES, paper.TAUGHT_GCN)),
         made=made,
         made_elsewhere=tuple(
             {making(rows[0]): rows[0] for rows in placed.values() if making(rows[0]) != making(made)}.values()
         ),
-        units_shown=len(found),
-        units_left_out=len(units) - len(found),
+        units_shown=len(placed),
+        units_left_out=len(chosen) - len(placed),
         suite=suite,
     )
 
@@ -177,72 +149,55 @@ def making(row: StoredRow) -> tuple[object, ...]:
     return row.seed, row.device, row.threads, *(row.versions.get(name, "") for name in DECISIVE_VERSIONS)
 
 
-def _placed(units: Iterable[Rows], made: StoredRow) -> dict[Place, Rows]:
-    """The rows of every place: those made like `made` first, then the most frequent others."""
-    groups: defaultdict[tuple[object, ...], list[Rows]] = defaultdict(list)
-    for rows in units:
-        if (rows[0].seed, rows[0].versions["mtgcn"]) == (made.seed, made.versions["mtgcn"]):
-            groups[making(rows[0])].append(rows)
-    in_order = sorted(groups, key=lambda one: (one != making(made), -len(groups[one])))
+def _placed(units: Sequence[Rows], made: StoredRow) -> dict[Place, Rows]:
+    """The rows of every place: those made like `made`, then those of the most frequent others. Lines of a cell are
+    paired run by run, so all have the number of runs that the first of them has."""
+    units = [rows for rows in reversed(units) if _release(rows[0]) == _release(made)]
+    frequency = Counter(key for rows in units for key in (making(rows[0]), (making(rows[0]), len(rows))))
+
+    def preference(rows: Rows) -> tuple[bool, int, int, int]:
+        here, runs = making(rows[0]), len(rows)
+        return here == making(made), frequency[here], frequency[here, runs], runs
+
     found: dict[Place, Rows] = {}
-    for one in in_order:
-        runs = {(place.cell, place.protocol): len(rows) for place, rows in found.items()}
-        found |= {
-            place: rows
-            for place, rows in dict(_with_equal_runs(groups[one])).items()
-            if place not in found and runs.get((place.cell, place.protocol), len(rows)) == len(rows)
-        }
+    runs: dict[tuple[paper.Cell, paper.Protocol], int] = {}
+    for rows in sorted(units, key=preference, reverse=True):  # of equal ones the latest
+        place = place_of(rows[0])
+        if place and len(rows) == runs.setdefault((place.cell, place.protocol), len(rows)):
+            found.setdefault(place, rows)
     return found
 
 
-def _with_equal_runs(units: Iterable[Rows]) -> Iterator[tuple[Place, Rows]]:
-    """Units with their places. Lines of a cell are paired run by run, so the most frequent number of runs counts."""
-    with_places = [(place, rows) for rows in units if (place := place_of(rows[0]))]
-    numbers: defaultdict[tuple[paper.Cell, paper.Protocol], Counter[int]] = defaultdict(Counter)
-    for place, runs in {(place, len(rows)) for place, rows in with_places}:
-        numbers[place.cell, place.protocol][runs] += 1
-    for place, rows in with_places:
-        counts = numbers[place.cell, place.protocol]
-        if len(rows) == max(counts, key=lambda runs: (counts[runs], runs)):
-            yield place, rows
+def _release(row: StoredRow) -> tuple[int, str]:
+    return row.seed, row.versions["mtgcn"]
 
 
-def _titled(place: Place, reference: str) -> Place:
-    """The place, with this title if it is that of the reference."""
-    return replace(place, title=reference) if place.title == paper.REFERENCE else place
+def _line(place: Place, rows: Rows) -> Line:
+    summary = summarise_cell(rows)
+    averages = np.reshape(summary.accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
+    return Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
 
 
-def _tables(found: Mapping[Place, Rows], summaries: Summaries, rival: str | None = None) -> tuple[MeasuredTable, ...]:
-    """Tables and lines in the order of the places."""
-    lines: dict[str, list[Line]] = {}
-    for place, rows in found.items():
-        summary = summaries.get(rows[0].unit) or summaries.setdefault(rows[0].unit, summarise_cell(rows))
-        averages = np.reshape(summary.accuracy.per_run, (rows[0].averages, -1)).mean(axis=1)
-        line = Line(**vars(summary), place=place, rows=tuple(rows), averages=tuple(map(float, averages)))
-        lines.setdefault(place.table.name, []).append(line)
-    found_tables = []
-    for some in lines.values():
-        table, protocol = some[0].place.table, some[0].place.protocol
-        found_tables.append(MeasuredTable(table.name, table.title, protocol, _compared(some), rival or table.reference))
-    return tuple(found_tables)
+def by_table(lines: Iterable[Line]) -> list[list[Line]]:
+    """The lines of each table, in the order of the tables."""
+    found: defaultdict[paper.Table, list[Line]] = defaultdict(list)
+    for line in sorted(lines, key=lambda line: line.place.order):
+        found[line.place.table].append(line)
+    return list(found.values())
 
 
-def _compared(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Lines tested against their rival in the same cell, with p-values corrected for all tests of the table."""
-    by_place = {(line.title, line.place.cell): line for line in lines}
-    tested = [
-        (line, rival)
-        for line in lines
-        if (title := paper.rival_of(line.title, line.place.table.reference))
-        and (rival := by_place.get((title, line.place.cell)))
-    ]
-    tests = paired_tests(
-        [line.accuracy.per_run for line, _ in tested],
-        [rival.accuracy.per_run for _, rival in tested],
-        [(line.groups, rival.groups) for line, rival in tested],
-    )
-    found = {id(line): test for (line, _), test in zip(tested, tests, strict=True)}
-    return tuple(replace(line, against_rival=found.get(id(line))) for line in lines)
+def _compared(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Lines tested against their rival in the same cell, with p-values corrected for all tests of a table."""
+    compared = []
+    for table in by_table(lines):
+        by_place = {(line.title, line.place.cell): line for line in table}
+        rivals = [
+            by_place.get((paper.rival_of(line.title, line.place.table.reference) or "", line.place.cell))
+            for line in table
+        ]
+        tests = compared_cells(table, rivals)
+        compared += [replace(line, against_rival=test) for line, test in zip(table, tests, strict=True)]
+    return tuple(compared)
 
 
 def table_1(found: Iterable[Description]) -> dict[str, dict[str, tuple[int, int]]]:

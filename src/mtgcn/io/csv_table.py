@@ -8,7 +8,8 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,25 +19,16 @@ from pyarrow import csv as arrow_csv
 
 from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.io.archives import CHUNK_BYTES, opened
-from mtgcn.io.column_table import CODE, LARGEST, number_in
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, numbers_in, text_values
-from mtgcn.labels import MISSING_WORDS
+from mtgcn.io.table import Batch, Coded, Faults, Table
 from mtgcn.memory import is_out_of_memory
 
 BLOCK_SIZE = 16 << 20  # characters
-LONGEST_LINE = 64 << 20
+MAX_LINES_OF_A_CELL = 1000
 MAX_TITLES, TITLE = 3, re.compile("[^\\W\\d_]{3}")  # lines above the header, with a word
 SAMPLE_LINES = 50  # inspected to find the delimiter and the header
-FEW_VALUES = 8  # distinct values of a column, such as 0 and 1
 BLANKS = " \t"
 DELIMITERS = (";", "|", ",")  # the first one that splits all lines evenly
 DELIMITER_NAMES = {" ": "spaces", "\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
-# Words for missing numbers; arrow is case-sensitive.
-MISSING_NUMBERS = sorted(
-    {form for word in MISSING_WORDS for form in (word, word.upper(), word.capitalize())} | {"NaN", "NaT"}
-)
-_PLAIN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_DECIMAL_COMMA = r"^[+-]?[0-9]+,([0-9]{1,2}|[0-9]{4,})$"
 COMMENT = re.compile(r"#(\s|$)|%(\s|%|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
 MATRIX_MARKET = "%%MatrixMarket"  # a line of sizes follows its comments, then the entries
 ATTRIBUTES = re.compile(r"[ \t,;|]\{('.*)?\}$", re.MULTILINE)  # of an edge, as networkx writes them
@@ -46,7 +38,7 @@ JOINED = "\x1e"  # a line break in a cell
 ROW = re.compile(f".*{JOINED}.*\n")
 UTF8, UTF16, WINDOWS = "utf-8", "utf-16", "cp1252"  # cp1252 includes Latin-1
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # not in text files
+NOT_WINDOWS = {*range(32), *b"\x81\x8d\x8f\x90\x9d"}.difference(b"\t\n\v\f\r\x1a")  # not in text in Windows-1252
 
 
 class CsvTable(Table):
@@ -83,39 +75,21 @@ class CsvTable(Table):
         self.check_columns(self.columns)
         return self
 
-    def numeric(self, columns: Sequence[int]) -> list[int]:
-        """By the first block."""
-        _, block = next(self._data_blocks(), (0, ""))
-        if not columns or not block:
-            return list(columns)
-        try:
-            rows = self._parsed(block, {column: pa.string() for column in columns})
-        except (pa.ArrowException, ValueError):
-            return list(columns)  # the faults of the block are reported when it is read
-        values = {column: _distinct(rows[str(column)]) for column in columns}
-        numbers = [column for column in columns if _are_numbers(values[column])]
-        others = [column for column in columns if column not in numbers]
-        if any(_all_match(values[column], _DECIMAL_COMMA) for column in others):  # then 1.000 may be a thousand
-            numbers = [column for column in numbers if not pc.any(pc.match_substring(values[column], ".")).as_py()]
-        return numbers
-
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+    def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
         faults = Faults()
         for first_line, block in self._data_blocks():
             try:
-                batch = self._batch(first_line, block, texts, numbers)
+                cells, lines = self._cells_of(first_line, block, {*texts, *features})
             except (pa.ArrowException, ValueError) as problem:
                 if isinstance(problem, InputError) or is_out_of_memory(problem):
                     raise
                 self._find_faults(faults, first_line, block)
-                if numbers and not faults:
-                    raise self._not_numbers(block, numbers) from None
                 if not faults:
                     message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
                     raise InputError(message) from None
                 continue
             if not faults:  # otherwise only more faults are wanted
-                yield batch
+                yield Batch([cells[column] for column in texts], [cells[column] for column in features], lines)
         faults.raise_first_kind()
 
     def _data_blocks(self) -> Iterator[tuple[int, str]]:
@@ -150,28 +124,22 @@ class CsvTable(Table):
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Blocks of whole lines, and the number of their first line."""
-        line, rest = 1, ""
-        encoding = "utf-8-sig" if self.encoding == UTF8 else self.encoding
+        first, encoding = 1, "utf-8-sig" if self.encoding == UTF8 else self.encoding
         with io.TextIOWrapper(opened(self.path), encoding) as file:
-            while chunk := file.read(BLOCK_SIZE):
-                if (nul := chunk.find("\0")) >= 0:
-                    at = self.at(line + chunk.count("\n", 0, nul))
+            while lines := file.readlines(BLOCK_SIZE):
+                quotes = sum(line.count('"') for line in lines)
+                for line in islice(file, MAX_LINES_OF_A_CELL) if quotes % 2 else ():  # a cell may go on
+                    lines.append(line)
+                    quotes += line.count('"')
+                    if quotes % 2 == 0:
+                        break
+                block = "".join(lines)
+                if (nul := block.find("\0")) >= 0:
+                    at = self.at(first + block.count("\n", 0, nul))
                     raise InputError(f"{at} holds a NUL byte; is it a text file?")
-                whole, newline, after = chunk.rpartition("\n")
-                if (rest.count('"') + whole.count('"')) % 2 and len(rest) < BLOCK_SIZE:  # the last row may go on
-                    whole, newline, _ = chunk[: max(0, whole.rfind('"'))].rpartition("\n")
-                    after = chunk[len(whole) + len(newline) :]
-                if newline:
-                    block = rest + whole + newline
-                    yield line, self._on_one_line(self._with_weights(block))
-                    line, rest = line + block.count("\n"), after
-                else:
-                    rest += after
-                if len(rest) > LONGEST_LINE:
-                    limit = f"{LONGEST_LINE >> 20} MiB"
-                    raise InputError(f"{self.at(line)} is longer than {limit}; is this a table in text?")
-        if rest:
-            yield line, self._on_one_line(self._with_weights(rest + "\n"))
+                block = block if block.endswith("\n") else block + "\n"
+                yield first, self._on_one_line(self._with_weights(block))
+                first += len(lines)
 
     def _on_one_line(self, block: str) -> str:
         """Rows whose quoted cells have line breaks on one line each, followed by empty lines, so that lines keep their
@@ -189,56 +157,30 @@ class CsvTable(Table):
             lambda found: found[0][0] + weight[1] if (weight := WEIGHT.search(found[0])) else "", block
         )
 
-    def _parsed(self, block: str, types: dict[int, pa.DataType]) -> pa.Table:
+    def _cells_of(self, first_line: int, block: str, columns: set[int]) -> tuple[dict[int, Coded], np.ndarray]:
+        """The cells of some columns in a block, and the line of each row."""
+        ends = np.flatnonzero(np.frombuffer(block.encode(), np.uint8) == ord("\n"))
+        lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
         if self.delimiter == " ":  # columns may be padded
             block = re.sub(" *\n *", "\n", re.sub(" +", " ", block)).lstrip(" ")
         encoded = block.encode()
-        named = {str(column): kind for column, kind in types.items()}
         # Arrow owns the copy: freeing Python bytes from arrow's threads at interpreter exit would abort the process.
         content = pa.allocate_buffer(len(encoded))
         memoryview(content).cast("B")[:] = encoded
-        return arrow_csv.read_csv(
+        named = dict.fromkeys(map(str, columns), pa.dictionary(pa.int32(), pa.string()))
+        rows = arrow_csv.read_csv(
             pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
                 column_names=[str(column) for column in range(len(self.columns))], block_size=len(encoded) + 1
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=named,
-                include_columns=list(named),
-                null_values=MISSING_NUMBERS,
-                strings_can_be_null=False,
+                column_types=named, include_columns=list(named), strings_can_be_null=False
             ),
         ).combine_chunks()
-
-    def _batch(self, first_line: int, block: str, texts: Sequence[int], numbers: Sequence[int]) -> Batch:
-        types = {column: pa.dictionary(pa.int32(), pa.string()) for column in texts}
-        types |= {column: pa.float64() for column in numbers}
-        rows = self._parsed(block, types)
-        ends = np.flatnonzero(np.frombuffer(block.encode(), np.uint8) == ord("\n"))
-        lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
         if len(lines) != rows.num_rows:
             raise ValueError("a value holds a line break")
-
-        def column(number: int) -> pa.Array:
-            return rows[str(number)].chunk(0)
-
-        values = np.empty((rows.num_rows, len(numbers)))
-        if rows.num_rows:
-            for place, number in enumerate(numbers):
-                values[:, place] = numbers_in(column(number))
-        if (np.abs(values) > LARGEST).any():
-            raise ValueError("a number is too large")
-        return Batch([Coded.of(column(number), pc.utf8_trim_whitespace) for number in texts], values, lines)
-
-    def _not_numbers(self, block: str, numbers: Sequence[int]) -> NotNumbers:
-        rows = self._parsed(block, {column: pa.string() for column in numbers})
-        values = {column: _distinct(rows[str(column)]).to_pylist() for column in numbers}
-        are_numbers = {
-            column: all(number_in(value) is not None or value.strip() in MISSING_NUMBERS for value in some)
-            for column, some in values.items()
-        }
-        return NotNumbers([column for column in numbers if not are_numbers[column]] or numbers)
+        return {one: Coded.of(rows[str(one)].chunk(0), pc.utf8_trim_whitespace) for one in columns}, lines
 
     def _find_faults(self, faults: Faults, first_line: int, block: str) -> None:
         """Find the faults of a block line by line."""
@@ -309,61 +251,27 @@ def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
     return most if most in first or " " not in first.strip() else " "
 
 
-def _distinct(column: pa.ChunkedArray) -> pa.Array:
-    values = pc.unique(column)
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _are_numbers(values: pa.Array) -> bool:
-    """Whether all distinct values of a column, missing ones aside, are numbers without leading zeros."""
-    if len(values) <= FEW_VALUES:
-        return _are_few_numbers(tuple(sorted(values.to_pylist())))
-    return _all_match(values, _PLAIN) and not pc.any(pc.match_substring_regex(values, "^" + CODE.pattern)).as_py()
-
-
-def _all_match(values: pa.Array, pattern: str) -> bool:
-    trimmed = pc.utf8_trim_whitespace(values)
-    present = trimmed.filter(pc.invert(pc.is_in(trimmed, value_set=text_values(MISSING_NUMBERS))))
-    return len(present) > 0 and bool(pc.all(pc.match_substring_regex(present, pattern)).as_py())
-
-
-@lru_cache(maxsize=1024)  # a table of words has a thousand columns of 0 and 1
-def _are_few_numbers(texts: tuple[str, ...]) -> bool:
-    present = [text for text in map(str.strip, texts) if text not in MISSING_NUMBERS]
-    return bool(present) and all(re.match(_PLAIN, text) and not CODE.match(text) for text in present)
-
-
 def encoding_of(path: Path) -> str:
-    """UTF-8; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
+    """UTF-8 or UTF-16; or Windows-1252, if no non-ASCII line is UTF-8 and all bytes are printable."""
     with opened(path) as file:
-        if file.read(2) in UTF16_MARKS:
-            file.seek(0)
-            try:
-                for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF16):
-                    pass
-            except UnicodeDecodeError as problem:
-                raise InputError(f"{path} is no complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
-            return UTF16
+        encoding = UTF16 if file.read(2) in UTF16_MARKS else UTF8
         file.seek(0)
-        with suppress(UnicodeDecodeError):
-            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), UTF8):
+        try:
+            for _ in codecs.iterdecode(iter(partial(file.read, CHUNK_BYTES), b""), encoding):
                 pass
-            return UTF8
+            return encoding
+        except UnicodeDecodeError as problem:
+            if encoding == UTF16:
+                raise InputError(f"{path} is no complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
         file.seek(0)
         first, other = "", ""
         for number, line in enumerate(file, 1):
-            if line.isascii():
-                continue
             try:
                 line.decode(UTF8)
-                other = other or f"line {number}"
+                other = other or ("" if line.isascii() else f"line {number}")
             except UnicodeDecodeError as problem:
                 first = first or f"line {number}, byte {problem.start + 1} (0x{line[problem.start]:02x})"
-                try:
-                    printable = not set(CONTROL).intersection(line) and line.decode(WINDOWS)
-                except UnicodeDecodeError:
-                    printable = False
-                if not printable:
+                if not NOT_WINDOWS.isdisjoint(line):
                     raise InputError(f"{path} {first} is not UTF-8; save the file as UTF-8") from None
     if other:
         raise InputError(f"{path} {first} is not UTF-8 while {other} is; save the whole file as UTF-8")

@@ -62,7 +62,7 @@ def table_of_frame(frame: Any) -> ColumnTable:
     if not len(frame) or not table.columns:
         raise InputError(f"the frame holds {len(frame)} rows of {len(table.columns)} columns; give some of both")
     features = tuple(range(len(table.columns)))
-    rows = first_rows(table, NodeColumns(None, None, None, features, table.columns, {}), table.numeric(features))
+    rows = first_rows(table, NodeColumns(None, None, None, features, table.columns, {}))
     assert rows is not None
     return rows
 

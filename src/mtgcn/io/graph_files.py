@@ -25,10 +25,10 @@ from mtgcn.errors import InputError, log_file, reason, shown
 from mtgcn.graph import GraphArrays, id_array, networkx_arrays
 from mtgcn.graph_checks import as_array, checked_count, checked_edge_index, compressed_matrix
 from mtgcn.io.archives import COPIES, content_of, npz_arrays, opened, suffix_of, unpacked_size
-from mtgcn.io.ids import NodeIndex
 from mtgcn.io.json_table import read_json
 from mtgcn.io.matlab import mat_arrays
 from mtgcn.io.options import TableOptions, readable_file
+from mtgcn.io.table import NodeIndex
 from mtgcn.labels import UNLABELED, encoded_labels
 from mtgcn.memory import check_fits
 
@@ -122,7 +122,6 @@ def read_node_link(path: Path) -> Any:
 
 def _check_xml(path: Path, content: bytes) -> None:
     depth = 0
-    keys: set[str] = set()  # of the data in the current element
     parser = expat.ParserCreate()
 
     def refused(why: str) -> InputError:
@@ -131,12 +130,6 @@ def _check_xml(path: Path, content: bytes) -> None:
     def enter(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if name.rpartition(":")[2] != "data":
-            keys.clear()
-        elif (key := attributes.get("key", "")) in keys:
-            raise refused(f"key {shown(key)} is given twice for one element; keep one")
-        else:
-            keys.add(key)
         if depth > MAX_XML_DEPTH:
             raise refused(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
 

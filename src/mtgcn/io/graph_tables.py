@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,20 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, log_file, note, shown
 from mtgcn.io.column_table import COMMA, MISSING, PLACES_SHOWN, POINT, ColumnTable, Texts, parse
-from mtgcn.io.ids import NodeIndex, UnknownIds, checked_ids, settle_header
+from mtgcn.io.csv_table import CsvTable
 from mtgcn.io.options import TableOptions
 from mtgcn.io.roles import NodeColumns, edge_columns, given_kinds, label_columns, node_columns, title_of
-from mtgcn.io.table import Batch, Coded, Faults, NotNumbers, Table, number_value, number_values
+from mtgcn.io.table import (
+    Batch,
+    Coded,
+    Faults,
+    NodeIndex,
+    Table,
+    checked_ids,
+    number_value,
+    number_values,
+    numbers_of_cells,
+)
 from mtgcn.labels import (
     UNLABELED,
     are_numbers,
@@ -31,6 +42,7 @@ from mtgcn.shapes import Int
 
 BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise
 ONE_ROW_PER_NODE = "keep one row per node, name the id column (--column id=NAME), or number the rows (--column id=none)"
+MAX_ID_COLUMNS = 50  # that are searched for unknown ids
 MAX_SHOWN_COLUMNS, MAX_SHOWN_CELLS = 100, 5_000_000  # of a table that is kept for display
 SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
 
@@ -70,61 +82,146 @@ def edge_batches(
     else:
         table.note_header()
     source, target, weight = edge_columns(table, options)
-    if weight is None and "weight" not in options.columns:
-        unused = table.numeric([column for column in range(len(table.columns)) if column not in (source, target)])
-        if unused:
-            name = table.columns[unused[0]]
-            note(f"{table.path}: column {shown(name)} is not used; --column weight={name} takes it as edge weights")
-    texts, numbers, style = [source, target], [], POINT
-    if weight is not None and table.numeric([weight]):
-        numbers = [weight]
-    elif weight is not None:
-        texts.append(weight)
-        style = COMMA if any("," in row[weight] for row in table.sample if len(row) > weight) else POINT
-    faults, unknown = Faults(), UnknownIds(table, nodes or "", options, "edges")
-    empty = True
-    try:
-        for batch in table.batches(texts, numbers):
-            if np.isnan(batch.numbers).any():
-                raise NotNumbers(numbers)
-            weights = batch.numbers[:, 0] if numbers else None
-            if len(texts) > 2:
-                weights = _parsed_weights(table, batch, texts[2], style, faults)
-            if weight is not None and weights is not None:
-                _check_signs(table, batch, weight, weights, faults)
-            ends = [checked_ids(table, batch, batch.texts[end], (source, target)[end], faults) for end in (0, 1)]
-            both = [ids for ids in ends if ids is not None]
-            if len(both) < 2:
-                continue
-            found = [index.add(ids) for ids in both] if nodes is None else unknown.resolved(index, batch, both)
-            known = (found[0] != MISSING) & (found[1] != MISSING)
-            empty = False
-            yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
-    except NotNumbers:  # beyond the rows that were inspected; read as text to find the place
-        for batch in table.batches([source, target, *numbers], []):
-            _parsed_weights(table, batch, numbers[0], style, faults)
-    faults.raise_first_kind()
-    unknown.finish()
+    others = [column for column in range(len(table.columns)) if column not in (source, target)]
+    if weight is None and others and "weight" not in options.columns:
+        beginning = next(table.batches([], others), None)
+        cells = [] if beginning is None else zip(others, beginning.features, strict=True)
+        unused = next((table.columns[one] for one, some in cells if numbers_of_cells(some) is not None), None)
+        if unused is not None:
+            note(f"{table.path}: column {shown(unused)} is not used; --column weight={unused} takes it as edge weights")
+    style = COMMA if any("," in row[weight or 0] for row in table.sample if len(row) > (weight or 0)) else POINT
+    rows, empty = References(table, [source, target], index, nodes, options), True
+    for batch in table.batches([source, target], [] if weight is None else [weight]):
+        weights = None if weight is None else _weights(table, batch, weight, style, rows.faults)
+        found = rows.nodes_of(batch)
+        if found is None:
+            continue
+        known = (found[0] != MISSING) & (found[1] != MISSING)
+        empty = False
+        yield EdgeRows(found[0][known], found[1][known], None if weights is None else weights[known]), len(known)
+    rows.finish()
     if empty:
         raise InputError(f"{table.path} holds a header and no edge; write it again, with one row per edge")
 
 
-def _parsed_weights(table: Table, batch: Batch, column: int, style: str, faults: Faults) -> np.ndarray:
-    """Weights from the third text column."""
-    cells = batch.texts[2]
-    weights = np.append(parse(map(str, cells.values.to_pylist()), style), np.nan)[cells.codes].astype(np.float32)
+def _weights(table: Table, batch: Batch, column: int, style: str, faults: Faults) -> np.ndarray:
+    """The weights of the edges of a batch; those that are no number or negative are added to the faults."""
+    [cells] = batch.features
+    weights = numbers_of_cells(cells)
+    if weights is None:
+        assert isinstance(cells, Coded)
+        weights = np.append(parse(map(str, cells.values.to_pylist()), style), np.nan)[cells.codes]
     for row in np.flatnonzero(np.isnan(weights)).tolist():
-        text = None if cells.codes[row] == MISSING else cells.text(row)
+        text = cells.text(row) if isinstance(cells, Coded) and cells.codes[row] != MISSING else None
         table.add_not_a_number(faults, int(batch.places[row]), column, text)
-    return weights
-
-
-def _check_signs(table: Table, batch: Batch, column: int, weights: np.ndarray, faults: Faults) -> None:
     negative = np.flatnonzero(weights < 0)
     if len(negative):
         message = f"{table.at(int(batch.places[negative[0]]))}, {table.name_of(column)} is {weights[negative[0]]:g}"
         places = [f"{table.unit} {batch.places[row]} {weights[row]:g}" for row in negative[:PLACES_SHOWN]]
         faults.add(message, "weights must be >= 0", places, len(negative))
+    return weights
+
+
+class References:
+    """The nodes to which the rows of a table refer by ids in some columns. Ids that the index does not know are handled
+    as `unknown_nodes` requires; without `nodes`, the table or source of the nodes, each is a new node."""
+
+    def __init__(
+        self, table: Table, columns: Sequence[int], index: NodeIndex, nodes: Table | str | None, options: TableOptions
+    ) -> None:
+        self._table, self._columns, self._index, self._nodes = table, columns, index, nodes
+        self._options, self._what = options, "edges" if len(columns) == 2 else "labels"
+        self._source = str(nodes.path) if isinstance(nodes, Table) else nodes
+        self._remedy = ""
+        self._unknown: set[str] = set()
+        self.faults = Faults()
+
+    def nodes_of(self, batch: Batch) -> list[np.ndarray] | None:
+        """The node of each row by each of its ids, the first texts of the batch; MISSING for unknown ids, None if ids
+        are missing. `finish` raises the errors."""
+        checked = [
+            checked_ids(self._table, batch, batch.texts[place], column, self.faults)
+            for place, column in enumerate(self._columns)
+        ]
+        columns = [ids for ids in checked if ids is not None]
+        if len(columns) < len(checked):
+            return None
+        found = [] if self._nodes is None else [self._index.find(ids) for ids in columns]
+        if found and all((nodes != MISSING).all() for nodes in found):
+            return found
+        if found and self._options.unknown_nodes == "error":
+            self._refuse(batch, columns, found)
+            return found
+        for ids, nodes in zip(columns, found, strict=False):
+            unknown = np.unique(ids.codes[nodes == MISSING]).tolist()
+            self._unknown.update(str(ids.values[code].as_py()) for code in unknown)
+        adds = not found or self._options.unknown_nodes == "add"
+        return [self._index.add(ids) for ids in columns] if adds else found
+
+    def finish(self) -> None:
+        """Raise an error or a note, once the whole table is read."""
+        self.faults.raise_first_kind()
+        if not self._unknown:
+            return
+        unknown = f"{len(self._unknown)} ids that are not in {self._source}"
+        if self._options.unknown_nodes == "add":
+            note(f"{self._table.path}: {unknown} are added as nodes without features")
+        else:
+            note(f"{self._table.path}: {self._what} of {unknown} are left out")
+
+    def _column_with(self, columns: Sequence[Coded]) -> str:
+        """The remedy, if another column fits: one of the node table with these ids, or one of the label table with ids
+        of nodes."""
+        tables = [self._nodes] if isinstance(self._nodes, Table) else []
+        for table in tables if self._what == "edges" else [self._table, *tables]:
+            places = list(range(min(len(table.columns), MAX_ID_COLUMNS)))
+            with suppress(InputError):  # of columns that were not chosen
+                batches = list(table.batches(places))
+                for place in places:
+                    name, cells = table.columns[place], Coded.joined([batch.texts[place] for batch in batches])
+                    if not name or len(cells.values) < len(cells.codes):  # ids are never empty and all differ
+                        continue
+                    listed, wanted = NodeIndex(), columns
+                    listed.add(cells)
+                    if table is self._table:
+                        listed, wanted = self._index, [cells]
+                    if all((listed.find(ids) != MISSING).all() for ids in wanted):
+                        return f"column {shown(name)} of {table.path.name} has the ids: give --column id={name}"
+        return ""
+
+    def _refuse(self, batch: Batch, columns: Sequence[Coded], found: Sequence[np.ndarray]) -> None:
+        table, rows = self._table, np.flatnonzero(np.any([nodes == MISSING for nodes in found], axis=0))
+
+        def name(row: int) -> str:  # the first unknown one of two
+            return shown(
+                next(ids.text(row) for ids, nodes in zip(columns, found, strict=True) if nodes[row] == MISSING)
+            )
+
+        first = int(batch.places[rows[0]])
+        if not self._remedy:
+            adding = ", or --unknown-nodes add to add the nodes" if self._options.may_add_nodes else ""
+            may_be_header = first == table.first_place and not table.has_header
+            header = ", or --header yes if this line names the columns" if may_be_header else ""
+            drop = f"add it there, or use --unknown-nodes drop to leave such {self._what} out"
+            self._remedy = self._column_with(columns) or f"{drop}{adding}{header}"
+        places = [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]]
+        message = f"{table.at(first)}: node {name(rows[0])} is not in {self._source}"
+        self.faults.add(message, self._remedy, places, len(rows))
+
+
+def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:
+    """Decide by known nodes whether the first row is a header: not if it names some in these columns; but if it names
+    none of them and later rows do."""
+    if options.header is None and isinstance(table, CsvTable) and len(table.rows[0]) > max(columns):
+        first, *others = [[row[column] for column in columns] for row in table.rows if len(row) > max(columns)]
+        known = [index.knows(name) for name in first]
+        if all(known) or (any(known) and table.header_is_guessed):
+            if table.has_header:
+                table.take_header(False, guessed=True)
+        elif not table.has_header and all(table.rows[0]) and not any(known):
+            known_later = any(index.knows(name) for row in others for name in row)
+            table.take_header(known_later, guessed=known_later or table.header_is_guessed)
+    table.note_header()
 
 
 class Labels:
@@ -145,16 +242,12 @@ class Labels:
         settle_header(table, self._index, columns, options)
         node_id, label = label_columns(table, options)
         self._must_hold_labels = not options.few_labels
-        faults, unknown = Faults(), UnknownIds(table, nodes, options, "labels")
-        listed = 0
-        for batch in table.batches([node_id, label], []):
-            ids = checked_ids(table, batch, batch.texts[0], node_id, faults)
-            if ids is not None:
-                [found] = unknown.resolved(self._index, batch, [ids])
+        rows, listed = References(table, [node_id], self._index, nodes, options), 0
+        for batch in table.batches([node_id, label]):
+            for found in rows.nodes_of(batch) or ():
                 self.add(table, batch, found, batch.texts[1])
                 listed += int(np.count_nonzero(batch.texts[1].codes != MISSING))
-        faults.raise_first_kind()
-        unknown.finish()
+        rows.finish()
         log_file(table.path, f"label table, {table.form}", labels=listed)
         if table not in self._given and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
@@ -175,7 +268,9 @@ class Labels:
             )
             places = np.concatenate([batch.places for batch, *_ in batches])
             some = np.flatnonzero((cells.codes != MISSING) & (nodes != MISSING))
-            rows.append((nodes[some], len(texts) + cells.codes[some], places[some], np.full(len(some), number)))
+            rows.append(
+                (nodes[some], len(texts) + cells.codes[some].astype(np.int64), places[some], np.full(len(some), number))
+            )
             texts += _without_gap_floats(cells.values.to_pylist(), beside)
         node, text, place, source = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         used, text = np.unique(text, return_inverse=True)
@@ -239,81 +334,56 @@ def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = 
     table.note_header()
     columns.note_guesses(table)
     kinds = given_kinds(table, options, columns)
-    numbers = number_columns(table, columns, options, kinds)
-    while True:
-        index = NodeIndex()
-        labels = Labels(index)
-        try:
-            rows = _rows(table, columns, numbers, index, labels)
-            break
-        except NotNumbers as found:  # beyond the beginning that was inspected
-            numbers = [column for column in numbers if column not in found.columns]
+    index = NodeIndex()
+    labels = Labels(index)
+    head = [column for column in (columns.label, columns.node_id) if column is not None]
+    batches: list[Batch] = []
+    numbers: list[np.ndarray] = []  # of the nodes
+    size, faults = 0, Faults()
+    for batch in table.batches(head, columns.features):
+        if columns.node_id is None:
+            ids: Coded | None = Coded(np.arange(len(batch)), number_values(len(index) + 1 + np.arange(len(batch))))
+        else:
+            ids = checked_ids(table, batch, batch.texts[-1], columns.node_id, faults)
+        if ids is None:
+            continue
+        numbers.append(index.add(ids))
+        batches.append(batch)
+        if columns.label is not None:
+            labels.add(table, batch, numbers[-1], batch.texts[0])
+        size += sum(cells.nbytes for cells in batch.features)
+        check_fits(size, f"{table.path}, of which {len(index)} rows are read,", "leave columns or rows out")
+    faults.raise_first_kind()
+    if not len(index):
+        raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
+    _check_unique(table, index, columns.node_id, np.concatenate(numbers), batches)
     log_file(table.path, f"node table, {table.form}", nodes=len(index))
+    rows = column_table(table, columns, batches, text_columns(options, kinds)) if columns.features else None
     cells = text_cells(table, columns.name, len(index))
     return NodeRows(index, labels, rows, kinds, columns.titles(table), columns.node_id is None, cells)
 
 
-def number_columns(table: Table, columns: NodeColumns, options: TableOptions, kinds: dict[str, str]) -> list[int]:
-    """The features that seem to be numbers."""
-    are_texts = {
-        column
-        for column, name in zip(columns.features, columns.names, strict=True)
-        if kinds.get(name) in ("category", "text")
-        or (options.preprocessing and name in options.preprocessing.read_as_text)
-    }
-    return table.numeric([column for column in columns.features if column not in are_texts])
-
-
-def _rows(
-    table: Table, columns: NodeColumns, numbers: Sequence[int], index: NodeIndex, labels: Labels
-) -> ColumnTable | None:
-    are_numbers = set(numbers)
-    texts = [column for column in columns.features if column not in are_numbers]
-    head = [column for column in (columns.label, columns.node_id) if column is not None]
-    blocks: list[np.ndarray | sp.csr_array] = []
-    places: list[np.ndarray] = []
-    words: dict[int, list[Coded]] = {column: [] for column in texts}
-    keep_sparse = False
-    gathered = 0  # bytes, needed once more to concatenate
+def _check_unique(
+    table: Table, index: NodeIndex, column: int | None, numbers: np.ndarray, batches: Sequence[Batch]
+) -> None:
+    """Reject ids that several rows have; `numbers` are those of the node of each row."""
+    if len(index) == len(numbers):
+        return
+    first = np.unique(numbers, return_index=True)[1]
+    again = np.setdiff1d(np.arange(len(numbers)), first)
+    places, ids = np.concatenate([batch.places for batch in batches]), index.texts()
+    named = [f"{table.unit} {places[row]} {shown(ids[numbers[row]])}" for row in again[:PLACES_SHOWN]]
+    node = numbers[again[0]]
+    message = f"{table.at(int(places[again[0]]))}, {table.name_of(column or 0)}: node {shown(ids[node])} is on"
     faults = Faults()
-    for batch in table.batches([*head, *texts], numbers):
-        known = len(index)
-        if columns.node_id is None:
-            ids: Coded | None = Coded(np.arange(len(batch)), number_values(known + 1 + np.arange(len(batch))))
-        else:
-            ids = checked_ids(table, batch, batch.texts[len(head) - 1], columns.node_id, faults)
-        if ids is None:
-            continue
-        found = index.add(ids)
-        places.append(batch.places)
-        if len(index) - known < len(batch):  # nodes are numbered in order, so new ones are >= `known`
-            again = np.ones(len(found), dtype=bool)
-            again[np.unique(found, return_index=True)[1]] = False
-            rows = np.flatnonzero(again | (found < known)).tolist()
-            named = [f"{table.unit} {batch.places[row]} {shown(ids.text(row))}" for row in rows[:PLACES_SHOWN]]
-            already = f"is on {table.unit} {np.concatenate(places)[found[rows[0]]]} already"
-            at = f"{table.at(int(batch.places[rows[0]]))}, {table.name_of(columns.node_id or 0)}"
-            faults.add(f"{at}: node {shown(ids.text(rows[0]))} {already}", ONE_ROW_PER_NODE, named, len(rows))
-            continue
-        if columns.label is not None:
-            labels.add(table, batch, found, batch.texts[0])
-        for column, cells in zip(texts, batch.texts[len(head) :], strict=True):
-            words[column].append(cells)
-        if not blocks:
-            keep_sparse = bool(np.count_nonzero(batch.numbers) < SPARSE_BELOW * batch.numbers.size)
-        blocks.append(sp.csr_array(batch.numbers) if keep_sparse else batch.numbers)
-        block = blocks[-1]
-        gathered += block.nbytes if isinstance(block, np.ndarray) else block.data.nbytes + block.indices.nbytes
-        gathered += sum(cells.codes.nbytes for cells in batch.texts)
-        check_fits(gathered, f"{table.path}, of which {len(index)} rows are read,", "leave columns or rows out")
+    faults.add(f"{message} {table.unit} {places[first[node]]} already", ONE_ROW_PER_NODE, named, len(again))
     faults.raise_first_kind()
-    if not len(index):
-        raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
-    if not columns.features:
-        return None
-    values = sp.vstack(blocks, format="csr") if keep_sparse else np.concatenate(blocks)
-    joined = {column: Coded.joined(cells).texts() for column, cells in words.items()}
-    return column_table(table, columns, numbers, values, joined, np.concatenate(places))
+
+
+def text_columns(options: TableOptions, kinds: Mapping[str, str]) -> frozenset[str]:
+    """The features that are text, whatever they hold."""
+    fitted = frozenset() if options.preprocessing is None else options.preprocessing.read_as_text
+    return fitted.union(name for name, kind in kinds.items() if kind in ("category", "text"))
 
 
 def text_cells(table: Table, name: int | None, rows: int) -> pa.Table | None:
@@ -323,9 +393,9 @@ def text_cells(table: Table, name: int | None, rows: int) -> pa.Table | None:
         columns = [] if name is None else [name]
     kind = pa.dictionary(pa.int64(), pa.string())
     chunks: list[list[pa.Array]] = [[] for _ in columns]
-    for batch in table.batches(columns, []) if columns else ():
+    for batch in table.batches(columns) if columns else ():
         for column, cells in zip(chunks, batch.texts, strict=True):
-            codes = number_values(cells.codes)
+            codes = number_values(cells.codes.astype(np.int64))
             codes = pc.if_else(pc.equal(codes, number_value(MISSING)), pa.nulls(1, pa.int64())[0], codes)
             column.append(pa.DictionaryArray.from_arrays(codes, cells.values.cast(pa.string())))
     titles = [title_of(table, column) for column in columns]
@@ -333,33 +403,52 @@ def text_cells(table: Table, name: int | None, rows: int) -> pa.Table | None:
     return pa.Table.from_arrays(arrays, names=titles) if columns else None
 
 
-def first_rows(table: Table, columns: NodeColumns, numbers: Sequence[int]) -> ColumnTable | None:
+def first_rows(table: Table, columns: NodeColumns, texts: frozenset[str] = frozenset()) -> ColumnTable | None:
     """The features of the first batch of rows: all rows of a small file or a frame."""
-    texts = [column for column in columns.features if column not in numbers]
-    batch = next(table.batches(texts, numbers), None) if columns.features else None
-    if batch is None:
-        return None
-    words = {column: cells.texts() for column, cells in zip(texts, batch.texts, strict=True)}
-    return column_table(table, columns, numbers, batch.numbers, words, batch.places)
+    batch = next(table.batches([], columns.features), None) if columns.features else None
+    return None if batch is None else column_table(table, columns, [batch], texts)
 
 
 def column_table(
     table: Table,
     columns: NodeColumns,
-    numbers: Sequence[int],
-    values: np.ndarray | sp.csr_array,
-    words: Mapping[int, Texts],
-    lines: np.ndarray,
+    batches: Sequence[Batch],
+    as_text: frozenset[str] = frozenset(),
+    *,
+    sparse: bool | None = None,
 ) -> ColumnTable:
-    """Rows for preprocessing: the values of the columns `numbers`, the texts of the others, and line numbers."""
-    place_of = {column: place for place, column in enumerate(columns.features)}
+    """The features of these batches for preprocessing: as numbers where all cells are numbers, except the columns
+    `as_text`. Few nonzero numbers are kept as a sparse matrix, unless `sparse` decides."""
+    texts: dict[int, Texts] = {}
+    numbers: dict[int, Any] = {}  # a dense or sparse matrix of one column
+    for place, (name, *parts) in enumerate(zip(columns.names, *(batch.features for batch in batches), strict=True)):
+        if isinstance(parts[0], np.ndarray):
+            values: np.ndarray | None = np.concatenate(parts)
+        else:
+            cells = Coded.joined(parts)
+            stays_text = name in as_text or columns.features[place] in table.categories
+            values = None if stays_text else cells.numbers()
+        if values is None:
+            texts[place] = cells.texts()
+        else:
+            is_sparse = np.count_nonzero(values) < SPARSE_BELOW * len(values)
+            numbers[place] = sp.csc_array(values[:, None]) if is_sparse else values[:, None]
+    places = np.concatenate([batch.places for batch in batches])
+    if sparse is None:
+        nonzero = sum(int(one.nnz if sp.issparse(one) else np.count_nonzero(one)) for one in numbers.values())
+        sparse = nonzero < SPARSE_BELOW * len(places) * len(numbers)
+    blocks = [np.zeros((len(places), 0)), *numbers.values()]
+    if sparse:
+        matrix = sp.hstack([sp.csc_array(block) for block in blocks], format="csr")
+    else:
+        matrix = np.hstack([block.toarray() if sp.issparse(block) else block for block in blocks])
     return ColumnTable(
         names=columns.names,
-        numbers=values,
-        number_columns=tuple(place_of[column] for column in numbers),
-        texts={place_of[column]: cells for column, cells in words.items()},
-        days=frozenset(place_of[column] for column in numbers if column in table.days),
-        categories=frozenset(place_of[column] for column in words if column in table.categories),
+        numbers=matrix,
+        number_columns=tuple(numbers),
+        texts=texts,
+        days=frozenset(place for place in numbers if columns.features[place] in table.days),
+        categories=frozenset(place for place in texts if columns.features[place] in table.categories),
         title=str(table.path),
-        place=lambda row: f"{table.unit} {lines[row]}" if row < len(lines) else "an added node",
+        place=lambda row: f"{table.unit} {places[row]}" if row < len(places) else "an added node",
     )

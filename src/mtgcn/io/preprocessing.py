@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from mtgcn.errors import InputError, note, reason, shown, unknown_name
 from mtgcn.io import column_table as formats
 from mtgcn.io.column_table import BOOLEAN, COMMA, DATE, MISSING, POINT, ColumnTable, Texts, parse
+from mtgcn.io.encoder import EncodedColumn, encoded_column
 from mtgcn.io.text import TextColumn, fit_text
 from mtgcn.shapes import Float
 
@@ -44,6 +45,7 @@ NORMAL_QUARTILES = 1.349  # interquartile range of the standard normal distribut
 MIN_SPREAD = 1e-13  # relative to the values; less is rounding
 WORDS_OF_NAMES = 2.0  # mean of values that hardly repeat; fewer are codes
 WORDS_OF_SENTENCES = 4.0  # mean of values that may repeat and are no categories
+TFIDF = "tfidf"  # the encoder of texts by default
 TEXT_ARRAYS = ("idf", "components")
 MIN_SHOWN = 0.9  # share of values that are pictures, or links
 OTHER = "other"  # the name of pooled rare values
@@ -167,7 +169,7 @@ class DroppedColumn:
         return f"left out, {self.why}"
 
 
-Column = NumberColumn | CategoryColumn | TextColumn | DroppedColumn
+Column = NumberColumn | CategoryColumn | TextColumn | EncodedColumn | DroppedColumn
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class Preprocessor:
     name_column: str | None = None
 
     @cached_property
-    def _in_order(self) -> list[NumberColumn | CategoryColumn | TextColumn]:
+    def _in_order(self) -> list[NumberColumn | CategoryColumn | TextColumn | EncodedColumn]:
         """Columns with outputs: first the untouched ones, which may be many and sparse."""
         kept = [column for column in self.columns if not isinstance(column, DroppedColumn)]
         return sorted(kept, key=lambda column: not _is_untouched(column))
@@ -211,17 +213,16 @@ class Preprocessor:
         place = {name: column for column, name in enumerate(table.names)}
         missing = [name for name in self.needed if name not in place]
         if missing:
-            named = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
             raise InputError(
-                f"the model was fitted with the column{'s' * (len(missing) > 1)} {named}, which {table.title} lacks; "
-                "add what is missing (cells may be empty)"
+                f"the model was fitted with the column{'s' * (len(missing) > 1)} {_listed(list(map(repr, missing)))}, "
+                f"which {table.title} lacks; add what is missing (cells may be empty)"
             )
         untouched = [place[column.name] for column in self._in_order if _is_untouched(column)]
         blocks: list[Any] = []
         if untouched and all(column in table.number_place for column in untouched):
             blocks.append(_as_given(table, untouched))
         for column in self._in_order[len(untouched) if blocks else 0 :]:
-            if isinstance(column, TextColumn):
+            if isinstance(column, TextColumn | EncodedColumn):
                 texts = table.text(place[column.name])
                 rows = column.rows(texts.values) if texts.values else np.zeros((0, column.dimensions))
                 blocks.append(np.vstack([rows, np.zeros((1, column.dimensions))])[texts.codes].astype(np.float32))
@@ -236,36 +237,35 @@ class Preprocessor:
     def note_unfamiliar(self, table: ColumnTable) -> None:
         """Note columns of a later table that are empty, and rows that differ from all rows of the fit: an unknown
         category, a text of unknown words, or a number far beyond the limits to which it is clipped."""
-        place = {name: column for column, name in enumerate(table.names)}
         empty = []
         for column in self._in_order:
+            place = table.names.index(column.name)
+            is_number = place in table.number_place
+            count, what = 0, ""
             if isinstance(column, NumberColumn) and column.low is not None and column.high is not None:
-                values = _parsed_column(table, place[column.name], column.format, lenient=True)
+                values = _parsed_column(table, place, column.format, lenient=True)
                 known, width = _compressed(values, column.unit), column.high - column.low
-                far = int(((known < column.low - width) | (known > column.high + width)).sum())
-                if far:
-                    note(f"{far} of {table.rows} rows have a {column.name!r} far outside the range of the fit, clipped")
-            if place[column.name] in table.number_place:
-                may_be_empty = table.rows > 1 and not sp.issparse(table.numbers)
-                is_empty = may_be_empty and np.isnan(table.number(place[column.name])).all()
+                count = int(((known < column.low - width) | (known > column.high + width)).sum())
+                what = "far outside the range of the fit, clipped"
+            if is_number:
+                is_empty = not sp.issparse(table.numbers) and bool(np.isnan(table.number(place)).all())
             else:
-                texts = table.text(place[column.name])
+                texts = table.text(place)
                 is_empty = bool((texts.codes == MISSING).all())
+                unseen: list[int] = []
                 if isinstance(column, CategoryColumn) and not column.pools_others:
-                    unseen = [value for value in texts.values if value not in column.values]
-                    rows = int(np.isin(texts.codes, [texts.values.index(value) for value in unseen]).sum())
-                    if rows:
-                        named = ", ".join(map(shown, unseen[:3])) + (", …" if len(unseen) > 3 else "")
-                        note(
-                            f"{rows} of {table.rows} rows have a {column.name!r} unknown to the fit ({named}), ignored"
-                        )
+                    unseen = [code for code, value in enumerate(texts.values) if value not in column.values]
+                    named = ", ".join(shown(texts.values[code]) for code in unseen[:3]) + ", …" * (len(unseen) > 3)
+                    what = f"unknown to the fit ({named}), ignored"
                 elif isinstance(column, TextColumn) and texts.values:
-                    rows = int(np.isin(texts.codes, np.flatnonzero(~column.rows(texts.values).any(axis=1))).sum())
-                    if rows:
-                        note(f"{rows} of {table.rows} rows have a {column.name!r} without a word of the fit")
+                    unseen = np.flatnonzero(~column.rows(texts.values).any(axis=1)).tolist()
+                    what = "without a word of the fit"
+                count += int(np.isin(texts.codes, unseen).sum())
+            if count:
+                note(f"{count} of {table.rows} rows have a {column.name!r} {what}")
             empty += [column.name] if is_empty and table.rows > 1 else []
         if empty:
-            named = ", ".join(map(shown, empty[:5])) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+            named = _listed([shown(name) for name in empty])
             note(f"no row has a value in {named}, which the fit used; missing values are filled")
 
     def lines(self) -> list[str]:
@@ -308,8 +308,12 @@ class Preprocessor:
         return replace(found, columns=tuple(columns))
 
 
-for _class in (NumberColumn, CategoryColumn, DroppedColumn, Preprocessor):
+for _class in (NumberColumn, CategoryColumn, EncodedColumn, DroppedColumn, Preprocessor):
     _class.__pydantic_config__ = {"strict": True, "extra": "forbid"}  # type: ignore[union-attr]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _is_untouched(column: Column) -> bool:
@@ -602,9 +606,11 @@ def fit_columns(
     scale: bool = True,
     named: bool = True,
     use_text: bool = True,
+    text_encoder: str = TFIDF,
 ) -> Preprocessor:
     """Learn the transform of each column. `kinds` sets the type of some columns; `scale=False` keeps numbers as given.
-    Columns of an array (`named=False`) are numbers, whatever they look like."""
+    Text becomes TF-IDF, or the rows of a `text_encoder` (`mtgcn.io.encoder`). Columns of an array (`named=False`) are
+    numbers, whatever they look like."""
     for name, kind in (kinds or {}).items():
         if kind not in (*KINDS, IGNORE):
             raise unknown_name("kind of column", kind, KINDS)
@@ -623,7 +629,7 @@ def fit_columns(
         if one.dropped is not None:
             columns.append(DroppedColumn(one.name, one.dropped))
         elif one.is_text:
-            columns.append(_text(table, one) if use_text else DroppedColumn(one.name, "text"))
+            columns.append(_text(table, one, text_encoder) if use_text else DroppedColumn(one.name, "text"))
         elif one.format is None:
             columns.append(_category(table, one))
         elif amounts.get(one.name) and (whole_table or sizes[one.name].varies):
@@ -667,8 +673,10 @@ def _number(table: ColumnTable, one: ColumnType, form: str, *, scale: bool) -> C
     return NumberColumn(one.name, form, unit, low, high, centre, spread, fill, marks_missing, one.lenient)
 
 
-def _text(table: ColumnTable, one: ColumnType) -> Column:
+def _text(table: ColumnTable, one: ColumnType, text_encoder: str) -> Column:
     texts = table.text(one.column)
+    if text_encoder != TFIDF:
+        return encoded_column(one.name, texts.values, text_encoder)
     return fit_text(one.name, texts.values) or DroppedColumn(one.name, f"{_distinct(texts)} without a common word")
 
 

@@ -16,12 +16,11 @@ from mtgcn.graph import UNLABELED, Graph, GraphArrays
 from mtgcn.io.archives import suffix_of
 from mtgcn.io.column_table import MISSING, ColumnTable
 from mtgcn.io.graph_files import READERS, read_graph_file
-from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, first_rows, number_columns, read_edges, read_nodes
-from mtgcn.io.ids import NodeIndex
+from mtgcn.io.graph_tables import EdgeRows, Labels, NodeRows, first_rows, read_edges, read_nodes, text_columns
 from mtgcn.io.options import PathLike, TableOptions
 from mtgcn.io.preprocessing import IGNORE, Preprocessor, fit_columns, infer_types
 from mtgcn.io.roles import given_kinds, label_columns, node_columns, open_table, title_of
-from mtgcn.io.table import Table
+from mtgcn.io.table import NodeIndex, Table
 from mtgcn.labels import are_numbers
 from mtgcn.training.progress import report_progress, stage
 
@@ -123,7 +122,9 @@ def read_tables(options: TableOptions) -> GraphArrays:
             kinds = nodes.kinds
             if label_table is not None and options.features is None:
                 kinds = kinds | dict.fromkeys(_copies(rows, codes, class_names, kinds), IGNORE)
-            preprocessing = replace(fit_columns(rows, kinds, scale=options.scale), **nodes.titles)
+            preprocessing = replace(
+                fit_columns(rows, kinds, scale=options.scale, text_encoder=options.text_encoder), **nodes.titles
+            )
         features = preprocessing.matrix(rows)
         if options.preprocessing is not None:
             preprocessing.note_unfamiliar(rows)
@@ -209,12 +210,12 @@ def preview(nodes: PathLike, options: TableOptions | None = None) -> Preview:
     kinds, problems = given_kinds(table, options, columns), dict[str, str]()
     features = [column for column in columns.features if column in readable]
     columns = replace(columns, features=tuple(features), names=tuple(titles[column] for column in features))
-    first = first_rows(table, columns, number_columns(table, columns, options, kinds))
+    first = first_rows(table, columns, text_columns(options, kinds))
     roles = {one.name: one.role for one in infer_types(first, kinds, problems=problems)} if first else {}
     for role, column in columns.by_role.items():
         if column is not None:
             roles[titles[column]] = role, columns.guesses.get(role, "as chosen, or by its name")
-    batch = next(table.batches(readable, []), None)
+    batch = next(table.batches(readable), None)
     cells = {} if batch is None else dict(zip(readable, batch.texts, strict=True))
 
     def shown_cell(column: int, row: int) -> str:
@@ -239,7 +240,7 @@ def read_labels(
 def _names_zero(table: Table, options: TableOptions) -> bool:
     """Whether a label table has node 0, as Python numbers nodes; also in a first row that may be a header."""
     column = label_columns(table, options)[0]
-    batches = (map(str, batch.texts[0].values.to_pylist()) for batch in table.batches([column], []))
+    batches = (map(str, batch.texts[0].values.to_pylist()) for batch in table.batches([column]))
     return "0" in [row[column] for row in table.rows[:1]] or any("0" in ids for ids in batches)
 
 

@@ -272,7 +272,7 @@ def _columns_of_fit(table: Table, options: TableOptions, fit: Preprocessor, ids_
 
 def _contents(table: Table, columns: Sequence[int]) -> dict[int, Texts]:
     """The values of some columns in the first rows, words for missing values left out."""
-    batch = next(table.batches(columns, []), None) if columns else None
+    batch = next(table.batches(columns), None) if columns else None
     if batch is None:
         return {}
     cells = zip(columns, batch.texts, strict=True)

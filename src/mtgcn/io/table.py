@@ -1,12 +1,14 @@
 """Tables in files, read batch after batch: `Table`, implemented here for Parquet and in `csv_table` for CSV.
 
+A column is read as text, dictionary-encoded (`Coded`), or as an array where its source has numbers. Whether text holds
+numbers is decided once the column is complete (`Coded.numbers`).
+
 Values go between arrow and NumPy by their bytes: where pyarrow converts values itself, it imports pandas, which takes
 longer than reading a small table.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import InputError, check_names, note, reason, shown
+from mtgcn.errors import LONGEST_NAME, InputError, check_names, note, reason, shown
 from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY, Texts
+from mtgcn.labels import MISSING_WORDS
 from mtgcn.shapes import Float, Int
 
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
-NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python writes it; 007 stays text
+PLAIN = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # 007 is a name
+THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"  # where other columns have decimal commas
 CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
 PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
 
@@ -103,22 +108,30 @@ class Coded:
             again = values.dictionary_encode()
             codes = np.append(codes_of(again.indices), MISSING)[codes]  # the last entry is for MISSING
             values = again.dictionary
-        return Coded(codes, values, stays_text)
+        # A table of words has thousands of columns of a few values.
+        return Coded(codes.astype(np.min_scalar_type(-len(values) - 1)), values, stays_text)
 
     @staticmethod
     def joined(batches: Sequence[Coded]) -> Coded:
         """The batches of a column as one, with text values."""
         all_values = pa.concat_arrays([batch.values.cast(pa.string()) for batch in batches]).dictionary_encode()
         code = np.append(codes_of(all_values.indices), MISSING)  # the last entry is for MISSING
+        code = code.astype(np.min_scalar_type(-len(all_values) - 1))
         starts = np.cumsum([0, *(len(batch.values) for batch in batches)])
-        places = [
-            np.where(batch.codes == MISSING, MISSING, batch.codes + start)
+        parts = [
+            np.append(code[start : start + len(batch.values)], code[-1:])[batch.codes]
             for batch, start in zip(batches, starts, strict=False)
         ]
-        return Coded(code[np.concatenate(places)], all_values.dictionary)
+        return Coded(np.concatenate(parts), all_values.dictionary)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.codes.nbytes + self.values.nbytes)
 
     def take(self, rows: Int[np.ndarray, "some"]) -> Coded:
-        return Coded(self.codes[rows], self.values, self.stays_text)
+        """Some of the rows, with their values alone."""
+        used, codes = np.unique(np.append(self.codes[rows], MISSING), return_inverse=True)  # MISSING is the first
+        return Coded(codes[:-1] - 1, self.values.take(number_values(used[1:].astype(np.int64))), self.stays_text)
 
     def text(self, row: int) -> str:
         return str(self.values[int(self.codes[row])].as_py())
@@ -128,30 +141,51 @@ class Coded:
         distinct = Texts.of([str(value) for value in self.values.to_pylist()])
         return Texts(np.append(distinct.codes, MISSING)[self.codes], distinct.values)
 
+    def numbers(self) -> Float[np.ndarray, "rows"] | None:
+        """The column as numbers, NaN where a value is missing; None if a value is anything else, or if all numbers
+        with a point may have thousands separators."""
+        values = pc.utf8_trim_whitespace(self.values.cast(pa.string()))
+        is_missing = pc.is_in(pc.utf8_lower(values), value_set=text_values(sorted(MISSING_WORDS)))
+        present = values.filter(pc.invert(is_missing))
+        if not len(present) or not pc.all(pc.match_substring_regex(present, PLAIN)).as_py():
+            return None
+        pointed = present.filter(pc.match_substring(present, "."))
+        if len(pointed) and pc.all(pc.match_substring_regex(pointed, THOUSANDS)).as_py():
+            return None
+        unsigned = pc.utf8_ltrim(values, "+")  # arrow knows no plus sign
+        numbers = pc.if_else(is_missing, pa.nulls(1, pa.string())[0], unsigned).cast(pa.float64())
+        found = np.append(numbers_in(numbers), np.nan)  # the last entry is for MISSING
+        return None if (np.abs(found) > LARGEST).any() else found[self.codes]
+
 
 def codes_of(indices: pa.Array) -> Int[np.ndarray, "rows"]:
     """Dictionary indices, MISSING for nulls."""
     return numbers_in(pc.fill_null(indices.cast(pa.int64()), number_value(MISSING)))
 
 
+Cells = Coded | np.ndarray  # text, or finite numbers with NaN where a value is missing
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows: the requested text and number columns; numbers are finite, or NaN if missing."""
+    """Some rows of the requested columns."""
 
     texts: list[Coded]
-    numbers: Float[np.ndarray, "rows columns"]
+    features: list[Cells]
     places: Int[np.ndarray, "rows"]  # line numbers, or row numbers in Parquet
 
     def __len__(self) -> int:
         return len(self.places)
 
+    def take(self, rows: Int[np.ndarray, "some"]) -> Batch:
+        """Some of these rows, without the texts."""
+        features = [cells[rows] if isinstance(cells, np.ndarray) else cells.take(rows) for cells in self.features]
+        return Batch([], features, self.places[rows])
 
-class NotNumbers(Exception):
-    """Columns requested as numbers that hold something else; they can be read as text."""
 
-    def __init__(self, columns: Sequence[int]) -> None:
-        super().__init__(columns)
-        self.columns = tuple(columns)
+def numbers_of_cells(cells: Cells) -> Float[np.ndarray, "rows"] | None:
+    """The cells as numbers, or None."""
+    return cells.numbers() if isinstance(cells, Coded) else cells
 
 
 class Table(ABC):
@@ -182,12 +216,8 @@ class Table(ABC):
             note(f"{self.path}: the first line ({cells}) is read as {found}; use --header {choice} if it is {other}")
 
     @abstractmethod
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
-        """All rows in order, with columns as text and as numbers; other values than numbers raise `NotNumbers`."""
-
-    @abstractmethod
-    def numeric(self, columns: Sequence[int]) -> list[int]:
-        """The columns that seem to be numbers, and those with a date type."""
+    def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
+        """All rows in order, with columns as text, and columns as numbers where the table has numbers."""
 
     def name_of(self, column: int) -> str:
         """A column, for messages."""
@@ -213,14 +243,10 @@ class Table(ABC):
 
     def add_not_a_number(self, faults: Faults, place: int, column: int, value: Any) -> None:
         """Add the fault of a cell that is not a finite number."""
-        name, text = self.name_of(column), "" if value is None else str(value).strip()
-        if not text:
-            fault, remedy = "is empty", "write a number there, or leave the column out"
-        elif NUMBER.fullmatch(text):
-            fault, remedy = f"is {shown(text)}", "give a finite number that single precision can hold"
-        else:
-            fault, remedy = f"is {shown(text)}, not a number", "correct it, or leave the column out"
-        faults.add(f"{self.at(place)}, {name} {fault}", remedy, [f"{self.unit} {place} {shown(text)}"])
+        text = "" if value is None else str(value).strip()
+        fault = f"is {shown(text)}, not a finite number of single precision" if text else "is empty"
+        remedy = "write a number there, or leave the column out"
+        faults.add(f"{self.at(place)}, {self.name_of(column)} {fault}", remedy, [f"{self.unit} {place} {shown(text)}"])
 
 
 class ArrowTable(Table):
@@ -242,23 +268,23 @@ class ArrowTable(Table):
     def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
         """All rows in order; the cells of these columns."""
 
-    def numeric(self, columns: Sequence[int]) -> list[int]:
-        return [column for column in columns if column in self._numeric]
-
-    def batches(self, texts: Sequence[int], numbers: Sequence[int]) -> Iterator[Batch]:
+    def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
         faults = Faults()
         before = 0
         with self._readable():
-            for cells in self.record_batches(sorted({*texts, *numbers})):
+            for cells in self.record_batches(sorted({*texts, *features})):
                 rows = len(next(iter(cells.values())))
                 places = np.arange(before + 1, before + rows + 1)
                 before += rows
-                values = np.empty((rows, len(numbers)))
-                for place, column in enumerate(numbers):
-                    values[:, place] = self._numbers(cells[column], column, places, faults)
                 coded = [self._coded(cells[column], column) for column in texts]
+                found = [
+                    self._numbers(cells[column], column, places, faults)
+                    if column in self._numeric
+                    else self._coded(cells[column], column)
+                    for column in features
+                ]
                 if rows and not faults:
-                    yield Batch(coded, values, places)
+                    yield Batch(coded, found, places)
         faults.raise_first_kind()
 
     @contextmanager
@@ -363,3 +389,81 @@ def is_textual(kind: pa.DataType) -> bool:
 
 def is_day(kind: pa.DataType) -> bool:
     return pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+
+
+class NodeIndex:
+    """Ids in order of appearance: integers as long as all files have integers, otherwise text."""
+
+    def __init__(self) -> None:
+        self._ids: pa.Array | None = None
+        self._stays_text = False
+
+    @staticmethod
+    def of(ids: np.ndarray) -> NodeIndex:
+        index = NodeIndex()
+        index._ids = text_values(ids.astype(str).tolist())
+        return index
+
+    def __len__(self) -> int:
+        return 0 if self._ids is None else len(self._ids)
+
+    def find(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        """The node of each row, MISSING for unknown ids."""
+        _, places = self._places(column)
+        return places[column.codes]
+
+    def knows(self, name: str) -> bool:
+        return self._ids is not None and bool((self.find(Coded(np.zeros(1, np.int64), text_values([name]))) >= 0).all())
+
+    def add(self, column: Coded) -> Int[np.ndarray, "rows"]:
+        """The node of each row; new ids become new nodes."""
+        self._stays_text |= column.stays_text
+        values, places = self._places(column)
+        new = np.flatnonzero(places == MISSING)
+        places[new] = len(self) + np.arange(len(new))
+        fresh = values.take(number_values(new))
+        self._ids = fresh if self._ids is None else pa.concat_arrays([self._ids, fresh])
+        return places[column.codes]
+
+    def _places(self, column: Coded) -> tuple[pa.Array, np.ndarray]:
+        """The values of the column in the type of the index, and the node of each."""
+        values = column.values
+        if self._ids is None:
+            return values, np.full(len(values), MISSING)
+        if values.type != self._ids.type:
+            values, self._ids = values.cast(pa.string()), self._ids.cast(pa.string())
+        return values, np.array(codes_of(pc.index_in(values, value_set=self._ids)))
+
+    def texts(self) -> list[str]:
+        return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
+
+    def ids(self) -> np.ndarray:
+        """All ids: integers if all look like integers, unless a file declares them as text."""
+        ids = pa.nulls(0, pa.int64()) if self._ids is None else self._ids
+        if pa.types.is_string(ids.type):
+            if self._stays_text or not pc.all(pc.match_substring_regex(ids, WHOLE_NUMBER)).as_py():
+                return np.array(ids.to_pylist(), dtype=str)
+            ids = ids.cast(pa.int64())
+        return np.array(ids.cast(pa.string()).to_pylist(), dtype=str) if self._stays_text else numbers_in(ids)
+
+
+def checked_ids(table: Table, batch: Batch, column: Coded, number: int, faults: Faults) -> Coded | None:
+    """The column if every row has a valid id; None if some are empty, which is added to the faults."""
+    empty = batch.places[column.codes == MISSING]
+    if len(empty):
+        message = f"{table.at(int(empty[0]))}, {table.name_of(number)} is empty"
+        places = [f"{table.unit} {place}" for place in empty[:PLACES_SHOWN]]
+        faults.add(message, "every row needs an id there", places, len(empty))
+        return None
+    if not pa.types.is_string(column.values.type):
+        return column
+    lengths = pc.utf8_length(column.values)
+    broken = pc.or_(pc.greater(lengths, number_value(LONGEST_NAME)), pc.match_substring(column.values, "\0"))
+    if pc.any(broken).as_py():
+        code = int(np.flatnonzero(np.array(broken))[0])
+        place = table.at(int(batch.places[np.flatnonzero(column.codes == code)[0]]))
+        raise InputError(
+            f"{place}, {table.name_of(number)}: the id {shown(column.values[code].as_py())} has "
+            f"{lengths[code].as_py()} characters or a NUL among them; give ids of at most {LONGEST_NAME} characters"
+        )
+    return column

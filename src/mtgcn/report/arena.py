@@ -7,7 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,14 @@ from mtgcn.experiments.protocol import FINAL_SEEDS, labels_title
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, groups_of
 from mtgcn.experiments.statistics import Margin, RankComparison, summarise_share
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, label_rate_chart, rank_chart
-from mtgcn.report.pages import Styles, render
+from mtgcn.report.charts import Styles, label_rate_chart, rank_chart
+from mtgcn.report.pages import render
 from mtgcn.report.reproduction import margin_sentence
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, number, percent, with_minus_sign
 from mtgcn.storage.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAGE = "arena.html"
 MEASURES = {**SCORE_TITLES, "calibration-error": "calibration error"}
@@ -60,7 +63,7 @@ def arena_page(arena: Arena) -> str:
 
 def _sections(group: Group, arena: Arena) -> dict[str, Any]:
     """The parts of the page on one group."""
-    styles = Styles({method: method for method in arena.methods}, arena.reference)
+    styles = Styles(arena.methods, arena.reference)
     rankings, margins = rankings_of(arena), arena.margins()
     ranking = rankings.get(None)
     return {
@@ -175,7 +178,7 @@ def _heat_table(arena: Arena, labels: int | None) -> Table:
     return Table(["method", *arena.graphs], rows)
 
 
-def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Chart]]:
+def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Figure]]:
     """The score over label rates of the leading methods, graph by graph."""
     charts = []
     for graph in arena.graphs:

@@ -1,300 +1,300 @@
-"""The charts of the pages as SVG: elements, axes and label placement, and the charts of measured tables.
+"""The figures of pages and notebooks, drawn by matplotlib, and their SVG for pages.
 
-Coordinates are those of the chart: x to the right, y downwards. Colours are names of `pages.py`, which pages define as
-CSS variables, so charts follow light and dark mode. A method has the same colour, marker and dashes in every chart, and
-its name is beside its line, so that no chart depends on colour alone. Matplotlib's SVG of a label-rate chart is four
-times as large (40 kB).
+Figures use the light colours of the palette. Pages define these as CSS variables, so that their charts follow light and
+dark mode. A method has the same colour, marker and line style in every chart. Sizes are in points, which are pixels of
+pages. Matplotlib is imported when a figure is drawn.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from io import BytesIO
-from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeVar
+from re import sub
+from typing import TYPE_CHECKING, Any, TypeVar
+from xml.etree import ElementTree
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import ArrayLike
 
+from mtgcn.errors import printable
+from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Suite, titles_of
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
-from mtgcn.report.pages import DASHES, DISC, PAPER_STYLES, SERIES_COLOURS, Styles
-from mtgcn.report.tables import SIGNED, percent
-from mtgcn.shapes import Float
+from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-LINE_GAP = 16.0  # between the names at the ends of lines
+Number = TypeVar("Number", int, np.ndarray)
+
+_PALETTE = {  # name: (light, dark)
+    "paper": ("#fdfdfb", "#16181c"),
+    "panel": ("#f4f4f0", "#1f2228"),
+    "ink": ("#1d1f23", "#e8e8e4"),
+    "soft": ("#5c6068", "#a4a8b0"),
+    "rule": ("#d9d9d2", "#3a3e46"),
+    "accent": ("#9b2c1f", "#ff9a85"),
+    "warning": ("#fff3d6", "#3a2f14"),
+    "warning-ink": ("#6a4a00", "#f3d891"),
+    "reference": ("#111111", "#ffffff"),
+    "c0": ("#0067a8", "#5ab4f0"),
+    "c1": ("#c24e00", "#ff8f52"),
+    "c2": ("#00805c", "#35c99c"),
+    "c3": ("#a8407f", "#e79bc9"),
+    "c4": ("#8a6a00", "#e2bc52"),
+    "c5": ("#2f8fc9", "#9ad6f7"),
+    "c6": ("#6a6a6a", "#b4b4b4"),
+}
+LIGHT, DARK = ({name: pair[side] for name, pair in _PALETTE.items()} for side in (0, 1))
+# (light, dark) of each class. Any two differ by at least 10 (CIE76), also with red-green colour blindness.
+_CLASS_COLOURS = (
+    *(("#1f77b4", "#7bb2f0"), ("#db7902", "#f79c3b"), ("#218c5c", "#53cb95"), ("#b1093d", "#e2586f")),
+    *(("#7756cb", "#9c87f2"), ("#28a0af", "#64e5f9"), ("#88571e", "#ce9768"), ("#ce619b", "#b6669c")),
+    *(("#8e9441", "#d2d867"), ("#415472", "#9faacc")),
+)
+# Of the classes beyond the palette, which repeat its colours: swatches are clipped to these polygons.
+CLASS_SHAPES = (
+    "none",  # a disc
+    "polygon(13% 13%,87% 13%,87% 87%,13% 87%)",
+    "polygon(50% 0,97% 82%,3% 82%)",
+    "polygon(50% 0,100% 50%,50% 100%,0 50%)",
+    "polygon(35% 0,65% 0,65% 35%,100% 35%,100% 65%,65% 65%,65% 100%,35% 100%,35% 65%,0 65%,0 35%,35% 35%)",
+)
+SERIES_COLOURS = 7  # c0 to c6; the reference has its own
+LINE_STYLES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)))
+MARKERS = "s^Dv*<p"  # each filled and, for another method, hollow; the reference has a disc
 MAX_BANDS = 3  # more intervals in one chart hide each other
-MAX_RANKS = 20  # numbers on the axis of ranks
 MAX_POINTS = 200  # of a curve
+FONT = "DejaVu Sans"  # of matplotlib; pages replace it
+STYLE: Any = {
+    "font.family": FONT,
+    "font.size": 13,
+    "axes.titlesize": 13,
+    "axes.axisbelow": True,
+    "axes.edgecolor": LIGHT["rule"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": LIGHT["rule"],
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 8,
+    "lines.scale_dashes": False,
+    "text.color": LIGHT["ink"],
+    "text.parse_math": False,
+    "xtick.color": LIGHT["rule"],
+    "xtick.labelcolor": LIGHT["ink"],
+    "xtick.major.pad": 6,
+    "xtick.major.size": 0,
+    "ytick.color": LIGHT["rule"],
+    "ytick.labelcolor": LIGHT["ink"],
+    "ytick.major.pad": 6,
+    "ytick.major.size": 0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mtgcn",
+}
+_SVG = "{http://www.w3.org/2000/svg}"
 
 
-@dataclass(frozen=True, eq=False)
-class Chart:
-    """SVG elements as one chart, which templates render by `{{ chart }}`."""
-
-    title: str
-    width: float
-    height: float
-    marks: Sequence[str]
-    min_scale: float = 0.8  # narrower pages scroll the chart
-
-    def __html__(self) -> Markup:
-        return Markup(f'<div class="chart" tabindex="0">{self.svg()}</div>')
-
-    def svg(self) -> Markup:
-        """An SVG that scales with the page."""
-        return Markup(
-            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{escape(self.title)}" '
-            f'style="max-width:{1.3 * self.width:.0f}px;min-width:{self.min_scale * self.width:.0f}px">'
-            f"{''.join(self.marks)}</svg>"
-        )
+def class_colours(count: int) -> tuple[list[str], list[str]]:
+    """One light and one dark colour per class, repeated beyond the palette."""
+    light, dark = zip(*(_CLASS_COLOURS[number % len(_CLASS_COLOURS)] for number in range(count)), strict=True)
+    return [*light], [*dark]
 
 
-def line(
-    corners: ArrayLike, colour: str, width: float = 1.6, dashes: tuple[float, ...] = (), opacity: float = 1.0
-) -> str:
-    """A line through the corners, interrupted where a corner is NaN."""
-    dashed = f' stroke-dasharray="{" ".join(f"{dash:g}" for dash in dashes)}"' if dashes else ""
-    style = f'fill="none" stroke="var(--{colour})" stroke-width="{width:g}" opacity="{opacity:g}"{dashed}'
-    return f'<path {style} d="{_path(corners)}"/>'
+def class_shape(number: Number) -> Number:
+    """The shape of classes: disc, square, triangle, diamond or cross."""
+    return number // len(_CLASS_COLOURS) % len(CLASS_SHAPES)
 
 
-def segments(starts: np.ndarray, ends: np.ndarray, colour: str, width: float = 1.0) -> str:
-    """Separate straight segments as one line with gaps."""
-    return line(np.stack([starts, ends, np.full_like(starts, np.nan)], axis=1).reshape(-1, 2), colour, width)
+@dataclass(frozen=True)
+class Styles:
+    """Styles of the methods of a page; their order decides colours and markers, the reference has its own."""
+
+    titles: Sequence[str]
+    reference: str
+
+    def look(self, title: str) -> dict[str, Any]:
+        """Colour, line style and marker, as keywords of matplotlib."""
+        if title == self.reference:
+            return {"color": LIGHT["reference"], "marker": "o"}
+        others = [one for one in self.titles if one != self.reference]
+        number = others.index(title) if title in others else len(others) + sum(map(ord, title))
+        colour, hollow = LIGHT[f"c{number % SERIES_COLOURS}"], number // len(MARKERS) % 2
+        return {
+            "color": colour,
+            "linestyle": LINE_STYLES[number % len(LINE_STYLES)],
+            "marker": MARKERS[number % len(MARKERS)],
+            "markerfacecolor": LIGHT["paper"] if hollow else colour,
+        }
 
 
-def polygon(corners: ArrayLike, colour: str, *, opacity: float = 1.0, hollow: bool = False, hint: str = "") -> str:
-    """A filled polygon, or an outline; the hint is a tooltip."""
-    outline = f' stroke="var(--{colour})" stroke-width="1.4"' if hollow else ""
-    style = f'fill="var(--{"paper" if hollow else colour})"{outline} opacity="{opacity:g}"'
-    return f'<path {style} d="{_path(corners)}Z"{f">{_tooltip(hint)}</path>" if hint else "/>"}'
+PAPER_STYLES = Styles(titles_of(PAPER_TABLES), REFERENCE)
 
 
-def rectangle(x: float, y: float, width: float, height: float, colour: str, hint: str) -> str:
-    corners = np.array([[x, y], [x + width, y], [x + width, y + height], [x, y + height]])
-    return polygon(corners, colour, hint=hint)
+def styles_of(suite: Suite | None) -> Styles:
+    """The styles of a suite or of the paper's tables."""
+    return Styles(suite.titles, suite.reference) if suite else PAPER_STYLES
 
 
-def text(
-    x: float,
-    y: float,
-    content: str,
-    anchor: Literal["start", "middle", "end"] = "start",
-    bold: bool = False,
-) -> str:
-    attributes = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    attributes += ' class="strong"' if bold else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(content)}</text>'
+@contextmanager
+def chart_style() -> Iterator[None]:
+    """The style of all figures; also a decorator."""
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        yield
 
 
-def series(marks: Iterable[str], hint: str = "") -> str:
-    """The marks of one series; pages dim the other series while the pointer is on one."""
-    return f'<g class="series">{_tooltip(hint)}{"".join(marks)}</g>'
-
-
-def _path(corners: ArrayLike) -> str:
-    steps, letter = [], "M"
-    for x, y in np.asarray(corners, dtype=float):
-        if known := math.isfinite(x + y):
-            steps.append(f"{letter}{x:.1f},{y:.1f}")
-        letter = "L" if known else "M"
-    return "".join(steps)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty matplotlib figure that notebooks show; without pyplot, which would choose a backend."""
+def new_figure(width: float, height: float, title: str = "") -> Figure:
+    """An empty figure that notebooks show; without pyplot, which would choose a backend."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+    figure.set_label(title)
     setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010
     return figure
 
 
+@chart_style()
 def _png(figure: Figure) -> bytes:
     content = BytesIO()
     figure.savefig(content, format="png")
     return content.getvalue()
 
 
-def plain_label(label: str) -> str:
-    """The text for matplotlib, without mathematics."""
-    return label.replace("$", r"\$")
+@chart_style()
+def svg(figure: Figure) -> Markup:
+    """The figure as an element of a page that scales with it, labelled with the title of the figure."""
+    content = BytesIO()
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(content, format="svg", metadata=no_metadata, transparent=True)
+    root = ElementTree.fromstring(content.getvalue())
+    markers = {one.get("id"): one.get("d", "") for one in root.iter(f"{_SVG}path")}
+    for one in root.iter():
+        for definitions in one.findall(f"{_SVG}defs"):
+            one.remove(definitions)
+        one.tag, one.text, one.tail = one.tag.removeprefix(_SVG), (one.text or "").strip(), None
+        name = one.attrib.pop("id", "")  # not unique on a page
+        one.attrib.pop("clip-path", None)
+        if name.startswith("series"):
+            one.set("class", f"series {name}")
+        if one.tag == "use":
+            one.tag, marker = "path", one.attrib.pop("{http://www.w3.org/1999/xlink}href").lstrip("#")
+            one.set("d", markers[marker])
+            one.set("transform", f"translate({one.attrib.pop('x')} {one.attrib.pop('y')})")
+        for key in {"d", "style", "transform", "x", "y"} & set(one.attrib):
+            value = sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]):.1f}", " ".join(one.attrib[key].split()))
+            for colour, light in LIGHT.items():
+                value = value.replace(light, f"var(--{colour})")
+            one.set(key, value.replace(f"'{FONT}'", "inherit"))
+    width, height = 72 * figure.get_size_inches()
+    root.attrib = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "role": "img", "aria-label": str(figure.get_label())}
+    root.set("style", f"max-width:{1.3 * width:.0f}px;min-width:{0.7 * width:.0f}px")  # narrower pages scroll it
+    return Markup(f'<div class="chart" tabindex="0">{ElementTree.tostring(root, encoding="unicode")}</div>')
 
 
-def _tooltip(hint: str) -> str:
-    return f"<title>{escape(hint)}</title>" if hint else ""
+def add_legend(axes: Axes, lines: Mapping[str, Line2D], bold: str = "") -> None:
+    """Name the lines beside the axes, the one that ends highest first. Pages dim the other series while the pointer is
+    on one, which consists of the elements with its id."""
+
+    def end(name: str) -> float:
+        values = np.asarray(lines[name].get_ydata(), dtype=float)
+        return -float(values[np.isfinite(values)][-1])
+
+    names = sorted(lines, key=end)
+    numbers = map(str, range(len(names)))  # in place of names, since matplotlib hides those with an underscore
+    places: Any = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "handlelength": 2.4}
+    legend = axes.legend([lines[name] for name in names], numbers, **places)
+    for name, handle, text in zip(names, legend.legend_handles, legend.get_texts(), strict=True):
+        text.set(text=printable(name), fontweight="bold" if name == bold else "normal", gid=lines[name].get_gid())
+        handle.set_gid(lines[name].get_gid())  # type: ignore[union-attr]
 
 
-Values = TypeVar("Values", float, np.ndarray)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A linear axis: data from `low` to `high` lie between the coordinates `start` and `end`."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: Values) -> Values:
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def ticks(self, count: int = 6) -> list[float]:
-        return round_numbers(self.low, self.high, count)
-
-
-def y_axis(y: Scale, start: float, end: float, ticks: Sequence[float]) -> list[str]:
-    """Horizontal grid lines from x = start to end, with tick labels on the left."""
-    left, right = (np.array([(x, y(tick)) for tick in ticks]) for x in (start, end))
-    return [segments(left, right, "rule"), *(text(start - 8, y(tick) + 4, f"{tick:g}", "end") for tick in ticks)]
-
-
-def x_axis(x: Scale, y: float, labels: Mapping[float, str] | Sequence[float], title: str) -> list[str]:
-    """Tick labels below y, and the title of the axis."""
-    named = labels if isinstance(labels, Mapping) else {tick: f"{tick:g}" for tick in labels}
-    written = [text(x(tick), y + 18, label, "middle") for tick, label in named.items()]
-    return [*written, text((x.start + x.end) / 2, y + 38, title, "middle")]
-
-
-def padded(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """The range of the values with a margin.
-
-    >>> padded([10, 60, 30])
-    (8.0, 62.0)
-    >>> padded([3])
-    (2.0, 4.0)
-    """
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    margin = 0.04 * (high - low) or 1.0
-    return low - margin, high + margin
-
-
-def round_numbers(low: float, high: float, count: int = 6) -> list[float]:
-    """About `count` evenly spaced round numbers within a range.
-
-    >>> round_numbers(41.3, 68.2)
-    [45, 50, 55, 60, 65]
-    """
-    rough = (high - low) / count
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.99 * rough)
-    return [round(number * step, 9) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def spaced_out(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
-    """Positions near the wanted ones, in the same order, at least `gap` apart and, if possible, within the limits.
-
-    >>> spaced_out([10, 11, 50], gap=4, low=0, high=100)
-    [10, 14, 50]
-    >>> spaced_out([97, 99], gap=4, low=0, high=100)
-    [96, 100]
-    """
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    places = list(wanted)
-    for before, after in pairwise(order):
-        places[after] = max(places[after], places[before] + gap)
-    limit = high
-    for index in reversed(order):
-        places[index] = min(places[index], limit)
-        limit = places[index] - gap
-    limit = low
-    for index in order:
-        places[index] = max(places[index], limit)
-        limit = places[index] + gap
-    return places
-
-
+@chart_style()
 def label_rate_chart(
     samples: Mapping[str, Mapping[int, SampleSummary]], title: str, styles: Styles = PAPER_STYLES
-) -> Chart:
+) -> Figure:
     """Mean and interval of each method over labels per class; methods are shifted side by side at each rate."""
-    right = max(118, 10 * max(len(styles.name(method)) for method in samples) - 12)
-    width, height, left, top, bottom = 422 + right, 420, 34, 14, 50
+    figure = new_figure(600, 420, title)
+    axes = figure.subplots()
     rates = sorted({rate for of_method in samples.values() for rate in of_method})
-    limits = [100 * end for of_method in samples.values() for sample in of_method.values() for end in sample.ci95]
-    y = Scale(*padded(limits), height - bottom, top)
-    x = Scale(-0.5, len(rates) - 0.5, left, width - right)  # even spacing: on a true scale 18 and 20 would coincide
-    step = min(7.0, 0.75 * (x(1.0) - x(0.0)) / len(samples))
-    marks = y_axis(y, left, width - right, y.ticks())
-    marks += x_axis(x, height - bottom, dict(enumerate(map(str, rates))), "labels per class")
-    last = [y(100 * of_method[max(of_method)].mean) for of_method in samples.values()]
-    name_heights = spaced_out(last, gap=LINE_GAP, low=top + 6, high=height - bottom)
-    groups = []
-    for order, ((method, of_method), name_y) in enumerate(zip(samples.items(), name_heights, strict=True)):
-        name, is_reference = styles.name(method), method == styles.reference
-        colour, dashes, outline, hollow = styles.look(method)
-        shown = sorted(of_method.items())
-        xs = np.array([x(rates.index(rate)) for rate, _ in shown]) + (order - (len(samples) - 1) / 2) * step
-        means, lows, highs = np.array([[y(100 * one) for one in (sample.mean, *sample.ci95)] for _, sample in shown]).T
-        places, end = np.stack([xs, means], 1), np.array([width - right + 20, name_y])
-        parts = [
-            line(places, colour, 3.0 if is_reference else 1.6, dashes),
-            segments(np.stack([xs, lows], 1), np.stack([xs, highs], 1), colour, 1.3),
-            line(np.array([places[-1] + [6, 0], end - [6, 0]]), colour, 0.7, opacity=0.5),
-        ]
-        for place, (rate, sample) in zip(places, shown, strict=True):
-            mean, low, high = map(percent, (sample.mean, *sample.ci95))
-            hint = f"{name}, {rate} labels per class: {mean} ({low} to {high})"
-            parts.append(polygon(outline + place, colour, hollow=hollow, hint=hint))
-        parts.append(polygon(outline + end, colour, hollow=hollow))
-        parts.append(text(end[0] + 10, name_y + 4, name, bold=is_reference))
-        groups.append((is_reference, series(parts)))
-    marks += [group for _, group in sorted(groups, key=lambda group: group[0])]  # the reference on top
-    return Chart(title, width, height, marks, min_scale=0.66)
+    step, lines = min(0.07, 0.75 / len(samples)), {}
+    for number, (method, of_method) in enumerate(samples.items()):
+        shown = sorted(of_method)
+        # Even spacing: on a true scale 18 and 20 labels would coincide.
+        places = [rates.index(rate) + (number - (len(samples) - 1) / 2) * step for rate in shown]
+        means, lows, highs = 100 * np.array([(of_method[rate].mean, *of_method[rate].ci95) for rate in shown]).T
+        is_reference = method == styles.reference
+        look = styles.look(method) | {"gid": f"series-{number}", "zorder": 4 if is_reference else 3}
+        [lines[method]] = axes.plot(places, means, **look, linewidth=3 if is_reference else 1.6)
+        axes.vlines(places, lows, highs, colors=[look["color"]], linewidth=1.3, gid=look["gid"])
+    axes.set_xticks(range(len(rates)), map(str, rates))
+    axes.set(xlabel="labels per class", xlim=(-0.5, len(rates) - 0.5))
+    axes.grid(axis="y")
+    add_legend(axes, lines, styles.reference)
+    return figure
 
 
+@chart_style()
 def curve_chart(
     epochs: Sequence[int] | np.ndarray,
     curves: Mapping[str, Float[np.ndarray, "parts epochs"]],
     title: str,
     teaching_from: int = 0,
-) -> Chart:
+    axes: Axes | None = None,
+) -> Figure:
     """Lines over epochs: of each curve the mean and, where `parts` is 3, its interval if the curves are few. Curves
     without a value are left out; a chart whose values all begin after `teaching_from` begins there."""
-    width, height, left, top, bottom = 430, 270, 46, 22, 44
+    axes = axes or new_figure(430, 270, title).subplots()
     curves = {name: values for name, values in curves.items() if np.isfinite(values[0]).any()}
-    right = 30 + 7 * max(map(len, curves))
     steps = np.unique(np.linspace(0, len(epochs) - 1, min(len(epochs), MAX_POINTS)).astype(int))
-    with_bands = len(curves) <= MAX_BANDS
-    shown = np.concatenate([values if with_bands else values[:1] for values in curves.values()])
-    y = Scale(*padded(shown), height - bottom, top)
+    shown = np.asarray(epochs)[steps]
+    lines = {}
+    for number, (name, (mean, *band)) in enumerate(curves.items()):
+        look = line_look(number) | {"gid": f"series-{number}"}
+        [lines[name]] = axes.plot(shown, mean[steps], **look)
+        if band and len(curves) <= MAX_BANDS:
+            low, high = (ends[steps] for ends in band)
+            axes.fill_between(shown, low, high, color=look["color"], alpha=0.16, linewidth=0, gid=look["gid"])
     begin = min(np.asarray(epochs)[np.isfinite(values[0])].min() for values in curves.values())
     first = teaching_from if begin > teaching_from else 0
-    x = Scale(first, max(int(np.max(epochs)), first + 1), left, width - right)
-    marks = y_axis(y, left, width - right, y.ticks(5)) + x_axis(x, height - bottom, x.ticks(4), "epoch")
-    if first < teaching_from < x.high:
-        moment = x(float(teaching_from))
-        marks.append(line([(moment, top - 6), (moment, height - bottom)], "soft", 1.0, (3, 3)))
-        marks.append(text(moment, top - 9, "teaching begins", "middle"))
-    ends = [y(float(values[0][np.isfinite(values[0])][-1])) for values in curves.values()]
-    name_heights = spaced_out(ends, gap=LINE_GAP, low=top + 6, high=height - bottom)
-    xs = x(np.asarray(epochs)[steps].astype(float))
-    for order, ((name, values), end, name_y) in enumerate(zip(curves.items(), ends, name_heights, strict=True)):
-        colour = f"c{order % SERIES_COLOURS}"
-        mean, *ends_of_band = (np.stack([xs, y(part[steps])], 1) for part in values)
-        parts = []
-        if with_bands and ends_of_band:
-            known = np.isfinite(values[:, steps]).all(axis=0)
-            low, high = (part[known] for part in ends_of_band)
-            parts.append(polygon(np.concatenate([low, high[::-1]]), colour, opacity=0.16))
-        parts += [
-            line(mean, colour, dashes=DASHES[order % len(DASHES)]),
-            line([(width - right + 1, end), (width - right + 18, name_y)], colour, 0.7, opacity=0.5),
-            text(width - right + 22, name_y + 4, name),
-        ]
-        marks.append(series(parts, name))
-    return Chart(title, width, height, marks, min_scale=0.7)
+    axes.set(xlabel="epoch", xlim=(first, max(int(np.max(epochs)), first + 1)))
+    if first < teaching_from < axes.get_xlim()[1]:
+        axes.axvline(teaching_from, color=LIGHT["soft"], linestyle=":", linewidth=1)
+        axes.annotate(
+            "teaching begins", (teaching_from, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom"
+        )
+    axes.grid(axis="y")
+    add_legend(axes, lines)
+    return axes.figure  # type: ignore[return-value]  # not a part of one
 
 
+def line_look(number: int) -> dict[str, Any]:
+    """Colour and line style of a series without markers."""
+    return {"color": LIGHT[f"c{number % SERIES_COLOURS}"], "linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+
+
+@chart_style()
+def histogram_chart(
+    counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"], title: str, axes: Axes | None = None
+) -> Figure:
+    """Numbers of nodes by the probability of their predicted class."""
+    axes = axes or new_figure(540, 300, title).subplots()
+    axes.bar(100 * edges[:-1], counts, width=92 * np.diff(edges), align="edge", color=LIGHT["c0"])
+    axes.set(xlabel="probability of the predicted class, per cent", xlim=(100 * edges[0], 100))
+    axes.set_ylim(top=max(1, 1.04 * counts.max(initial=0)))
+    axes.locator_params(axis="y", integer=True)
+    axes.grid(axis="y")
+    return axes.figure  # type: ignore[return-value]  # not a part of one
+
+
+@chart_style()
 def difference_chart(
     rows: Sequence[tuple[str, Sequence[PairedTest | None]]],
     columns: Sequence[str],
@@ -302,61 +302,56 @@ def difference_chart(
     *,
     caption: str = "",
     styles: Styles = PAPER_STYLES,
-) -> Chart:
+) -> Figure:
     """One panel per column; per row a difference with its interval, filled if it is significant."""
-    caption = caption or f"points above or below {styles.name(styles.reference)}"
-    panel, gap, row_height, top = 150, 28, 24, 34
-    names_width = 40 + 7 * max(len(styles.name(name)) for name, _ in rows)
-    width = max(names_width + len(columns) * (panel + gap), 7 * len(caption))
-    base = top + len(rows) * row_height
-    limits = [100 * end for _, row in rows for test in row if test for end in test.difference.ci95]
-    starts = [names_width + place * (panel + gap) for place in range(len(columns))]
-    scales = [Scale(*padded([0.0, *limits]), start, start + panel) for start in starts]
-    marks = [text(width / 2, base + 36, caption, "middle")]
-    for x, heading in zip(scales, columns, strict=True):
-        marks.append(text(x.start + panel / 2, 16, heading, "middle", bold=True))
-        for tick in x.ticks(4):
-            marks.append(line([(x(tick), top - 8), (x(tick), base)], "rule" if tick else "soft", 1.0))
-            marks.append(text(x(tick), base + 16, f"{tick:+g}" if tick else "0", "middle"))
-    for number, (name, row) in enumerate(rows):
-        y = top + (number + 0.5) * row_height
-        marks.append(text(names_width - 14, y + 4, styles.name(name), "end"))
-        for x, heading, test in zip(scales, columns, row, strict=True):
-            if test:
-                mean, (low, high) = test.difference.mean, test.difference.ci95
-                hint = f"{styles.name(name)}, {heading}: {percent(mean, SIGNED)}"
-                marks.append(line([(x(100 * low), y), (x(100 * high), y)], "c0", 1.3))
-                marks.append(
-                    polygon(DISC + np.array([x(100 * mean), y]), "c0", hollow=not test.is_significant, hint=hint)
-                )
-    return Chart(title, width, base + 40, marks)
+    names = [printable(name) for name, _ in rows]  # an SVG must not have control characters
+    figure = new_figure(60 + 7 * max(map(len, names)) + 178 * len(columns), 74 + 24 * len(rows), title)
+    panels = figure.subplots(1, len(columns), sharex=True, sharey=True, squeeze=False)[0]
+    for place, (axes, heading) in enumerate(zip(panels, columns, strict=True)):
+        axes.axvline(0, color=LIGHT["soft"], linewidth=1)
+        for number, (_, tests) in enumerate(rows):
+            if test := tests[place]:
+                mean, ends = 100 * test.difference.mean, 100 * np.array(test.difference.ci95)
+                face = LIGHT["c0" if test.is_significant else "paper"]
+                axes.plot(ends, [number, number], color=LIGHT["c0"], linewidth=1.3)
+                axes.plot([mean], [number], "o", color=LIGHT["c0"], markerfacecolor=face)
+        axes.set_title(heading, fontweight="bold")
+        axes.set_yticks(range(len(names)), names)
+        axes.grid(axis="x")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")
+        axes.locator_params(axis="x", nbins=4)
+    figure.get_layout_engine().set(w_pad=0.15)  # type: ignore[union-attr, call-arg]
+    panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first on top, as in the table
+    figure.supxlabel(printable(caption or f"points above or below {styles.reference}"), fontsize=13)
+    return figure
 
 
-def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Chart:
-    """Demšar's critical-difference diagram: average ranks, with bars that join methods that do not differ."""
-    side = max(150, 52 + round(7.5 * max(len(styles.name(method)) for method in ranks.methods)))
-    width, axis, row_height = 420 + 2 * side, 62, 22
-    count, half = len(ranks.methods), math.ceil(len(ranks.methods) / 2)
-    names_from = axis + 26 + 9 * len(ranks.groups)
-    x = Scale(1, count, side, width - side)
-    marks = [line([(x.start, axis), (x.end, axis)], "soft", 1.0)]
-    for tick in range(1, count + 1, math.ceil(count / MAX_RANKS)):
-        marks.append(line([(x(tick), axis), (x(tick), axis - 6)], "soft", 1.0))
-        marks.append(text(x(tick), axis - 11, str(tick), "middle"))
-    end = min(x(1 + ranks.critical_difference), float(width))
-    marks.append(line([(x.start, 18), (end, 18)], "ink", 4))
-    marks.append(text(x.start, 12, f"critical difference {ranks.critical_difference:.2f}"))
-    rank_of = dict(zip(ranks.methods, ranks.average_ranks, strict=True))
-    for place, (method, rank) in enumerate(rank_of.items()):
-        on_left, name, bold = place < half, styles.name(method), method == styles.reference
-        y = names_from + 8 + row_height * (place if on_left else count - 1 - place)
-        edge = side - 10 if on_left else width - side + 10
-        marks.append(line([(x(rank), axis), (x(rank), y), (edge, y)], "soft", 1.0))
-        if on_left:
-            marks.append(text(edge - 5, y + 4, f"{name} {rank:.1f}", "end", bold=bold))
-        else:
-            marks.append(text(edge + 5, y + 4, f"{rank:.1f} {name}", bold=bold))
-    for level, group in enumerate(ranks.groups):
-        y = axis + 12 + 9 * level
-        marks.append(line([(x(rank_of[group[0]]) - 4, y), (x(rank_of[group[-1]]) + 4, y)], "ink", 4))
-    return Chart("Average ranks over all cells", width, names_from + half * row_height + 8, marks)
+@chart_style()
+def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Figure:
+    """Average ranks, the best on top, with bars that join methods that do not differ, and the critical difference."""
+    count = len(ranks.methods)
+    figure = new_figure(640, 90 + 22 * count, "Average ranks over all cells")
+    axes = figure.subplots()
+    axes.plot(ranks.average_ranks, range(count), "o", color=LIGHT["c0"])
+    for place, (method, rank) in enumerate(zip(ranks.methods, ranks.average_ranks, strict=True)):
+        colour = LIGHT["reference" if method == styles.reference else "c0"]
+        axes.plot([rank], [place], "o", color=colour)
+        axes.annotate(f"{rank:.1f}", (rank, place), xytext=(8, 0), textcoords="offset points", va="center")
+    for level, group in enumerate(ranks.groups, start=1):
+        ends = [ranks.methods.index(group[0]) - 0.2, ranks.methods.index(group[-1]) + 0.2]
+        axes.plot([count + 0.6 + 0.02 * count * level] * 2, ends, color=LIGHT["ink"], linewidth=4)
+    axes.plot([1, 1 + ranks.critical_difference], [-1, -1], color=LIGHT["ink"], linewidth=4)
+    axes.annotate(
+        f"critical difference {ranks.critical_difference:.2f}",
+        (1 + ranks.critical_difference, -1),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+    )
+    axes.set_yticks(range(count), map(printable, ranks.methods))
+    for label, method in zip(axes.get_yticklabels(), ranks.methods, strict=True):
+        label.set_fontweight("bold" if method == styles.reference else "normal")
+    axes.set(xlabel="average rank", xlim=(0.5, None), ylim=(count - 0.5, -1.7))
+    axes.grid(axis="x")
+    axes.locator_params(axis="x", integer=True)
+    return figure

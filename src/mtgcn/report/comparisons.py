@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtgcn.experiments.compare import Comparison
-from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM
+from mtgcn.experiments.protocol import RANDOM, labels_title
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, CellSummary
 from mtgcn.experiments.statistics import PairedTest, SampleSummary
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, difference_chart, label_rate_chart, new_figure, plain_label
-from mtgcn.report.pages import Styles, render
+from mtgcn.report.charts import LIGHT, Styles, chart_style, difference_chart, label_rate_chart, line_look, new_figure
+from mtgcn.report.pages import render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, counted, percent
 from mtgcn.storage.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-TEXT, LATEX, PAGE = "text", "LaTeX", "page"  # formats of the comparison table; text also serves Markdown and notebooks
 
 
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
@@ -37,20 +35,9 @@ def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[P
 
 def cell_title(cell: CellSummary) -> str:
     """Dataset, labels and runs."""
-    return f"{cell.dataset or 'the graph'}, {labels_given(cell)}, {counted(cell.runs, 'run')}"
-
-
-def labels_given(cell: CellSummary) -> str:
-    """The number of labels of a run, and where the splits come from unless they are random."""
-    counts = cell.labels_per_class
-    if isinstance(counts, tuple):
-        labels = f"{', '.join(map(str, counts))} labels of the classes in turn"
-    elif counts is None:
-        labels = "labels that differ from run to run"
-    else:
-        labels = f"{counted(counts, 'label')} per class"
-    sources = {RANDOM: "", OVER_ALL: " drawn over all nodes", PUBLIC: ", public split", GIVEN: ", given splits"}
-    return labels + sources.get(cell.split, f", splits of {Path(cell.split).name}")
+    return (
+        f"{cell.dataset or 'the graph'}, {labels_title(cell.labels_per_class, cell.split)}, {counted(cell.runs, 'run')}"
+    )
 
 
 def graph_title(comparison: Comparison) -> str:
@@ -62,57 +49,21 @@ def graph_title(comparison: Comparison) -> str:
     )
 
 
+def measures_of(cell: CellSummary) -> dict[str, SampleSummary]:
+    """All measures that are known of a cell, by title."""
+    titles = SCORE_TITLES | {"calibration_error": "calibration error"}
+    samples = {title: getattr(cell, name.replace("-", "_")) for name, title in titles.items()}
+    return {title: sample for title, sample in samples.items() if sample is not None}
+
+
 def cell_table(cell: CellSummary) -> Table:
     """One cell, one row per measure."""
-    measures = {SCORE_TITLES[score]: getattr(cell, score.replace("-", "_")) for score in SCORES}
     rows = [
         (f"{name} %", percent(sample.mean), percent(sample.std), writers.interval(sample))
-        for name, sample in (measures | {"calibration error": cell.calibration_error}).items()
-        if sample is not None
+        for name, sample in measures_of(cell).items()
     ]
     title, caption = f"{cell.method} on {cell_title(cell)}", f"{cell.seconds:.1f} s, {_made_on(cell)}"
     return Table.of_text(["measure", "mean", "std", "95 % interval"], rows, title=title, caption=caption)
-
-
-# Headings of the columns of each format: the score that is compared, and beside it macro F1 or accuracy.
-HEADINGS = {
-    TEXT: {
-        "score": "mean",
-        "score interval": "95 % interval",
-        "difference": "minus {reference}",
-        "difference interval": "95 % interval",
-        "p": "p (Holm)",
-        "other": "{other}",
-        "seconds": "seconds",
-    },
-    LATEX: {"score": "{score}", "difference": "minus {reference}", "p": "p", "other": "{other}"},
-}
-HEADINGS[PAGE] = HEADINGS[LATEX] | {"calibration error": "calibration error", "seconds per run": "seconds per run"}
-
-
-def _entries(comparison: Comparison, cell: CellSummary) -> dict[str, Entry]:
-    """The entries of a method, by column."""
-    score = cell.by(comparison.score)
-    entries = {
-        "score": Entry.mean(score, bold=comparison.is_best(cell.method)),
-        "score interval": Entry(writers.interval(score)),
-        "other": Entry.mean(cell.by(_other_score(comparison))),
-        "calibration error": Entry.mean(cell.calibration_error),
-        "seconds": Entry(f"{cell.seconds:.1f}"),
-        "seconds per run": Entry(writers.seconds(cell.seconds / cell.runs)),
-    }
-    if difference := comparison.differences.get(cell.method):
-        p = writers.p_value(comparison.p_values[cell.method])
-        entries |= {
-            "difference": Entry.mean(difference, SIGNED),
-            "difference interval": Entry(writers.interval(difference, SIGNED)),
-            "p": Entry(p, bold=comparison.is_significant(cell.method)),
-        }
-    return entries
-
-
-def _other_score(comparison: Comparison) -> str:
-    return "macro-f1" if comparison.score == SCORES[0] else SCORES[0]
 
 
 def score_title(comparison: Comparison) -> str:
@@ -121,22 +72,23 @@ def score_title(comparison: Comparison) -> str:
     return title[0].upper() + title[1:]
 
 
-def comparison_table(comparison: Comparison, form: str = TEXT) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """One row per method; differences are paired by split."""
-    entries = {cell.method: _entries(comparison, cell) for cell in comparison.cells}
-    columns = [name for name in HEADINGS[form] if any(name in row for row in entries.values())]
+    minus, other = f"minus {comparison.reference}", "macro-f1" if comparison.score == SCORES[0] else SCORES[0]
+    columns = ["mean", *([minus, "p (Holm)"] if comparison.differences else []), SCORE_TITLES[other], "seconds"]
     rows = []
-    for method, row in entries.items():
-        shown = [row.get(name, Entry()) for name in columns]
-        style = "reference" if form == PAGE and method == comparison.reference else ""
-        rows.append(Row(method, [Entry(entry.text) for entry in shown] if form == TEXT else shown, style=style))
-    titles = {"score": SCORE_TITLES[comparison.score], "other": SCORE_TITLES[_other_score(comparison)]}
-    headings = [HEADINGS[form][name].format(reference=comparison.reference, **titles) for name in columns]
+    for cell in comparison.cells:
+        entries = [Entry.mean(cell.by(comparison.score), bold=comparison.is_best(cell.method))]
+        if difference := comparison.differences.get(cell.method):
+            p = writers.p_value(comparison.p_values[cell.method])
+            entries += [Entry.mean(difference, SIGNED), Entry(p, bold=comparison.is_significant(cell.method))]
+        elif comparison.differences:
+            entries += [Entry()] * 2
+        entries += [Entry.mean(cell.by(other)), Entry(f"{cell.seconds:.1f}")]
+        rows.append(Row(cell.method, entries, style="reference" if cell.method == comparison.reference else ""))
     first = comparison.cells[0]
-    caption = _made_on(first) if form == TEXT else ""
-    return Table(
-        ["method", *headings], rows, title=f"{score_title(comparison)} % on {cell_title(first)}", caption=caption
-    )
+    title = f"{score_title(comparison)} % on {cell_title(first)}"
+    return Table(["method", *columns], rows, title=title, caption=_made_on(first), wide=("mean", minus))
 
 
 def _made_on(cell: CellSummary) -> str:
@@ -183,7 +135,7 @@ def comparison_tables(comparisons: Sequence[Comparison]) -> str:
         if one.differences:
             caption += " Differences are paired by split; p: Wilcoxon signed-rank test with Holm correction."
             caption += " Bold: best mean, and p below 5 %."
-        texts.append(writers.latex(comparison_table(one, LATEX), caption))
+        texts.append(writers.latex(comparison_table(one), caption))
     return "\n".join(texts)
 
 
@@ -196,18 +148,16 @@ def _by_graph(comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
 
 def _overview(comparisons: Sequence[Comparison]) -> str:
     """The scores of several comparisons on one graph, side by side."""
-    found = {
-        (place, cell.method): _entries(comparison, cell)["score"]
-        for place, comparison in enumerate(comparisons)
-        for cell in comparison.cells
-    }
-    rows = [
-        Row(method, [found.get((place, method), Entry()) for place in range(len(comparisons))])
-        for method in dict.fromkeys(method for _, method in found)
+    found = [
+        {cell.method: Entry.mean(cell.by(one.score), bold=one.is_best(cell.method)) for cell in one.cells}
+        for one in comparisons
     ]
+    methods = dict.fromkeys(method for column in found for method in column)
+    rows = [Row(method, [column.get(method, Entry()) for column in found]) for method in methods]
     cells = [comparison.cells[0] for comparison in comparisons]
-    several_seeds = len({cell.seed for cell in cells}) > 1
-    columns = [labels_given(cell) + (f", seed {cell.seed}" if several_seeds else "") for cell in cells]
+    columns = [labels_title(cell.labels_per_class, cell.split) for cell in cells]
+    if len({cell.seed for cell in cells}) > 1:
+        columns = [f"{column}, seed {cell.seed}" for column, cell in zip(columns, cells, strict=True)]
     on = f"{score_title(comparisons[0])} on {cells[0].dataset or 'the graph'}"
     caption = f"{on}. Per cent, 95 % intervals. Bold: best mean of a column."
     return writers.latex(Table(["method", *columns], rows), caption)
@@ -216,7 +166,7 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
     """The page; `command` made it, `notes` are remarks of reading the files."""
     names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
-    styles = Styles({name: name for name in names}, comparisons[0].reference)
+    styles = Styles([*names], comparisons[0].reference)
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
@@ -230,7 +180,8 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
                 "title": cell_title(one.cells[0]),
                 "graph": graph_title(one),
                 "made": one.cells[0],
-                "table": comparison_table(one, PAGE),
+                "table": comparison_table(one),
+                "measures": _measures_table(one),
                 "chart": _difference_chart(one, styles),
                 "settings": [
                     (cell.method, ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none")
@@ -250,7 +201,14 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
     )
 
 
-def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
+def _measures_table(comparison: Comparison) -> Table:
+    found = {cell.method: measures_of(cell) for cell in comparison.cells}
+    titles = [title for title in next(iter(found.values())) if all(title in one for one in found.values())]
+    rows = [Row(method, [Entry.mean(one[title]) for title in titles]) for method, one in found.items()]
+    return Table(["method", *titles], rows)
+
+
+def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
     p_values, title = comparison.p_values, f"{score_title(comparison)} minus that of {comparison.reference}"
     rows = [
         (method, [PairedTest(difference, p_values[method], p_values[method])])
@@ -260,7 +218,7 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Chart | None:
     return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
 
 
-def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Chart]]:
+def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:
     """The score over labels per class, for each graph with several label rates."""
     charts = []
     for some in _by_graph(comparisons):
@@ -274,22 +232,23 @@ def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> lis
     return charts
 
 
+@chart_style()
 def comparison_figure(comparison: Comparison) -> Figure:
     """The score of every run as a dot, and for each method its mean with the 95 % interval."""
     cells = comparison.cells
-    figure = new_figure(7, 1.4 + 0.45 * len(cells))
+    figure = new_figure(560, 90 + 34 * len(cells))
     axes = figure.subplots()
     for place, cell in enumerate(cells):
-        colour = "black" if cell.method == comparison.reference else f"C{place}"
+        colour = LIGHT["reference"] if cell.method == comparison.reference else line_look(place)["color"]
         sample = cell.by(comparison.score)
         shares = 100 * np.asarray(sample.per_run)
         heights = place + 0.3 * (np.arange(len(shares)) / max(len(shares) - 1, 1) - 0.5)  # equal runs differ
         axes.plot(shares, heights, ".", color=colour, alpha=0.35, markersize=5)
         axes.plot(100 * np.array(sample.ci95), [place, place], color=colour, linewidth=2)
         axes.plot([100 * sample.mean], [place], "o", color=colour, markersize=7)
-    axes.set_yticks(range(len(cells)), [plain_label(cell.method) for cell in cells])
+    axes.set_yticks(range(len(cells)), [cell.method for cell in cells])
     score = SCORE_TITLES[comparison.score]
-    axes.set(xlabel=f"{score} in %: each run, the mean and its 95 % interval", title=plain_label(cell_title(cells[0])))
+    axes.set(xlabel=f"{score} in %: each run, the mean and its 95 % interval", title=cell_title(cells[0]))
     axes.invert_yaxis()  # the first on top, as in the table
-    axes.grid(axis="x", alpha=0.3)
+    axes.grid(axis="x")
     return figure

@@ -30,16 +30,14 @@ from mtgcn.methods.mt_plus.views import (
     WAVES,
 )
 from mtgcn.report.charts import (
-    Chart,
-    Scale,
+    chart_style,
+    class_colours,
+    class_shape,
     curve_chart,
+    histogram_chart,
     new_figure,
-    plain_label,
-    rectangle,
-    x_axis,
-    y_axis,
 )
-from mtgcn.report.pages import class_colours, class_shape, render
+from mtgcn.report.pages import render
 from mtgcn.report.progress import fitting_progress
 from mtgcn.report.tables import Entry, Row, Table, percent
 from mtgcn.shapes import Float, Int
@@ -104,52 +102,34 @@ HISTORY = {
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
-    """A 2-d layout in which nodes with similar features and predictions are close."""
+class FitView:
+    """A 2-d layout in which nodes with similar features and predictions are close, and nodes to label next."""
 
     nodes: Int[np.ndarray, "shown"]
     places: Float[np.ndarray, "shown 2"]  # x from 0 to 1, y from 0 to at most 1
-    predicted: Int[np.ndarray, "shown"]
-    confidence: Float[np.ndarray, "shown"]
-    given: Int[np.ndarray, "shown"]  # given class; -1: unlabelled
-    suggested: Int[np.ndarray, "suggestions"]  # rows of the suggested nodes, best first
-
-
-@dataclass(frozen=True, eq=False)
-class FitView:
-    class_names: tuple[str, ...]
-    given_counts: Int[np.ndarray, "classes"]
-    predicted_counts: Int[np.ndarray, "classes"]  # of the unlabelled nodes
-    confidence: Float[np.ndarray, "unlabelled"]
-    map: Map
     suggestions: list[Suggestion]
+
+    @property
+    def suggested(self) -> Int[np.ndarray, "suggestions"]:
+        """Rows of the suggested nodes, best first."""
+        return np.searchsorted(self.nodes, [one.index for one in self.suggestions])
 
 
 def fit_view(model: FittedModel, seed: int = 0) -> FitView:
-    """The data of all charts of a fit."""
-    graph, probabilities = model.graph_, model.label_distributions_
-    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
-    rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
+    """The map of a fit."""
+    graph, count = model.graph_, min(SUGGESTIONS, model.graph_.num_nodes - len(model.graph_.known))
     with stage("selecting nodes to label"):
-        suggestions = suggest(model, min(SUGGESTIONS, len(rest))) if len(rest) else []
+        suggestions = suggest(model, count) if count else []
     shown = shown_nodes(graph.num_nodes, [*(one.index for one in suggestions), *graph.known], seed, MAX_ON_MAP)
     with stage("placing nodes on the map", "step"):
-        places = layout_2d(map_rows(model, shown), seed=seed, progress=report_progress)
-    return FitView(
-        class_names=graph.class_names,
-        given_counts=graph.label_counts,
-        predicted_counts=np.bincount(predicted[rest], minlength=graph.num_classes),
-        confidence=confidence[rest],
-        map=Map(
-            nodes=shown,
-            places=places,
-            predicted=predicted[shown],
-            confidence=confidence[shown],
-            given=graph.labels[shown],
-            suggested=np.searchsorted(shown, [one.index for one in suggestions]),
-        ),
-        suggestions=suggestions,
-    )
+        return FitView(shown, layout_2d(map_rows(model, shown), seed=seed, progress=report_progress), suggestions)
+
+
+def unlabelled_predictions(model: FittedModel) -> tuple[Int[np.ndarray, "classes"], Float[np.ndarray, "unlabelled"]]:
+    """How often each class is predicted for unlabelled nodes, and the probabilities of the predicted classes."""
+    graph = model.graph_
+    rest = model.label_distributions_[np.setdiff1d(np.arange(graph.num_nodes), graph.known)]
+    return np.bincount(rest.argmax(axis=1), minlength=graph.num_classes), rest.max(axis=1)
 
 
 def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -210,6 +190,7 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
     with fitting_progress("making the page"):
         view = fit_view(model)
     graph, report = model.graph_, model.peer_report_
+    predicted, confidence = unlabelled_predictions(model)
     return render(
         "fit_page.html",
         title=f"{graph.name}: node classification" if graph.name else "Node classification",
@@ -218,16 +199,17 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
         facts=_facts(model),
         columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
         view=view,
+        confidence=confidence,
         warnings=model_warnings(model),
         contradictions=contradiction_table(model),
-        classes=list(zip(view.class_names, view.predicted_counts, view.given_counts, strict=True)),
-        classes_table=class_table(view.class_names, view.given_counts, view.predicted_counts),
-        confidence_chart=confidence_chart(view.confidence, len(view.class_names)),
+        classes=list(zip(graph.class_names, predicted, graph.label_counts, strict=True)),
+        classes_table=class_table(graph.class_names, graph.label_counts, predicted),
+        confidence_chart=confidence_chart(confidence, graph.num_classes),
         peers=report and peer_table(contributions(report)),
         peer_summary=report and _peer_summary(report),
         history_charts=history_charts(model.history_, report.names if report else ()),
         history=HISTORY,
-        node_data=node_data(view.map, graph, model.label_distributions_),
+        node_data=node_data(view, graph, model.label_distributions_),
         explanations=[
             Markup(model.explain(one.node)._repr_html_())
             for one in view.suggestions
@@ -315,34 +297,28 @@ def peer_table(peers: Sequence[PeerContribution]) -> Table:
     return Table(["peer and its input", "weight", "held-out accuracy", "agreement with the ensemble"], rows)
 
 
-def history_charts(history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()) -> list[Chart]:
+def history_charts(
+    history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()
+) -> list[tuple[str, Figure]]:
     """One chart per recorded value, one line per peer."""
-    charts = []
-    for name, values in history.items():
-        if np.isfinite(values).any():
-            lines = dict(zip(curve_names(values, peers), values.T[:, None], strict=True))
-            charts.append(curve_chart(np.arange(1, len(values) + 1), lines, name))
-    return charts
+    return [
+        (name, curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name))
+        for name, values in history.items()
+        if np.isfinite(values).any()
+    ]
 
 
-def curve_names(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> list[str]:
-    """The names of the peers, or numbers where a value is recorded for another number of peers."""
+def peer_curves(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> dict[str, np.ndarray]:
+    """A curve for each peer; peers are numbered where a value is recorded for another number of them."""
     count = values.shape[1]
-    return [*map(shortened, peers)] if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+    names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+    return dict(zip(names, values.T[:, None], strict=True))
 
 
-def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Chart:
+def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Figure:
     """A histogram of the probability of the predicted class."""
-    counts, edges = histogram(confidence, classes)
-    width, height, left, right, top, bottom = 540, 300, 46, 12, 14, 48
-    y = Scale(0, max(1, int(counts.max(initial=0))), height - bottom, top)
-    x = Scale(100 * edges[0], 100, left, width - right)
-    marks = y_axis(y, left, width - right, [tick for tick in y.ticks(5) if tick == int(tick)])
-    for count, low, high in zip(counts, 100 * edges[:-1], 100 * edges[1:], strict=True):
-        hint = f"{count} nodes between {low:.0f} and {high:.0f} %"
-        marks.append(rectangle(x(low) + 1, y(count), x(high) - x(low) - 2, y.start - y(count), "c0", hint))
-    marks += x_axis(x, height - bottom, x.ticks(), "probability of the predicted class, per cent")
-    return Chart("Unlabelled nodes by the probability of their predicted class", width, height, marks, min_scale=0.58)
+    title = "Unlabelled nodes by the probability of their predicted class"
+    return histogram_chart(*histogram(confidence, classes), title)
 
 
 def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
@@ -357,7 +333,7 @@ def shortened(name: str) -> str:
     return name if len(name) <= MAX_NAME_LENGTH else name[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
+def node_data(shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
     """The nodes for the script of the page; edges are stored at their first end."""
     of_shown = probabilities[shown.nodes]
     best = np.argsort(-of_shown, axis=1, kind="stable")[:, :BEST_CLASSES]
@@ -372,7 +348,7 @@ def node_data(shown: Map, graph: Graph, probabilities: Float[np.ndarray, "nodes 
         "classes": list(graph.class_names),
         "best": best.tolist(),
         "probabilities": np.take_along_axis(of_shown, best, axis=1).astype(float).round(4).tolist(),
-        "given": shown.given.tolist(),
+        "given": graph.labels[shown.nodes].tolist(),
         "places": shown.places.astype(float).round(4).tolist(),
         "degrees": degrees[shown.nodes].tolist(),
         "edges": [others.tolist() for others in np.split(edges.indices, edges.indptr[1:-1])],
@@ -403,41 +379,44 @@ def _heaviest(adjacency: sp.csr_array, count: int) -> sp.csr_array:
     return sp.csr_array(chosen.maximum(chosen.T))
 
 
+@chart_style()
 def fit_figure(model: FittedModel) -> Figure:
     """The map, confidence, class sizes and training curves of a fit."""
     with fitting_progress("drawing the figure"):
         view = fit_view(model)
     history = {name: values for name, values in model.history_.items() if np.isfinite(values).any()}
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
-    figure = new_figure(15, 3.6 * rows)
+    figure = new_figure(1300, 320 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)
-    colours = class_colours(len(view.class_names))[0]
-    _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, colours)
+    graph, (predicted, confidence) = model.graph_, unlabelled_predictions(model)
+    colours = class_colours(graph.num_classes)[0]
+    _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, graph, model.label_distributions_, colours)
     axes = figure.add_subplot(grid[0, -1])
-    counts, edges = histogram(view.confidence, len(view.class_names))
-    axes.stairs(counts, 100 * edges, fill=True)
-    axes.set(title="Confidence", xlabel="probability of the predicted class in %", ylabel="unlabelled nodes")
+    histogram_chart(*histogram(confidence, graph.num_classes), "", axes)
+    axes.set(title="Confidence", ylabel="unlabelled nodes")
     axes = figure.add_subplot(grid[1, -1])
-    largest = np.argsort(-view.predicted_counts, kind="stable")[:MAX_CLASSES]
-    axes.barh(range(len(largest)), view.predicted_counts[largest], color=[colours[number] for number in largest])
-    names = [f"{shortened(view.class_names[number])} ({view.given_counts[number]})" for number in largest]
-    axes.set_yticks(range(len(largest)), map(plain_label, names))
+    largest = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
+    axes.barh(range(len(largest)), predicted[largest], color=[colours[number] for number in largest])
+    names = [f"{shortened(graph.class_names[number])} ({graph.label_counts[number]})" for number in largest]
+    axes.set_yticks(range(len(largest)), names)
     axes.set(title="Classes (labels given)", xlabel="nodes predicted")
     axes.invert_yaxis()
     peers = () if model.peer_report_ is None else model.peer_report_.names
     for place, (name, values) in enumerate(history.items()):
         axes = figure.add_subplot(grid[2 + place // CURVES_PER_ROW, place % CURVES_PER_ROW])
-        lines = axes.plot(np.arange(1, len(values) + 1), values)
-        axes.legend(lines, map(plain_label, curve_names(values, peers)), fontsize="small")
-        axes.set(title=plain_label(name), xlabel="epoch")
+        curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name, axes=axes)
+        axes.set(title=name)
     return figure
 
 
-def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
+def _draw_map(
+    axes: Axes, shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"], colours: list[str]
+) -> None:
     """Large dots are confident predictions, hollow ones uncertain, ringed ones labelled; numbers are suggestions."""
-    shown = view.map
-    given, unsure, sure = shown.given >= 0, shown.confidence < UNSURE, shown.confidence >= SURE
-    classes = np.where(given, shown.given, shown.predicted)
+    labels, predicted = graph.labels[shown.nodes], probabilities[shown.nodes].argmax(axis=1)
+    confidence, given = probabilities[shown.nodes].max(axis=1), labels >= 0
+    unsure, sure = confidence < UNSURE, confidence >= SURE
+    classes = np.where(given, labels, predicted)
     colour, shapes = np.array(colours)[classes], class_shape(classes)
     area = float(np.clip(40_000 / max(1, len(shown.nodes)), 4, 40))
     areas = np.where(given, max(50, area), np.where(sure | unsure, area, area / 2))
@@ -451,11 +430,10 @@ def _draw_map(axes: Axes, view: FitView, colours: list[str]) -> None:
         )
     for rank, place in enumerate(shown.places[shown.suggested], start=1):
         axes.annotate(str(rank), place, xytext=(4, 4), textcoords="offset points", weight="bold")
-    if len(view.class_names) <= MAX_NAMES_ON_MAP:
-        for number, name in enumerate(view.class_names):
-            if (places := shown.places[shown.predicted == number]).size:
-                box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
-                x, y = densest_first(places)[0]
-                axes.text(x, y, plain_label(shortened(name)), ha="center", weight="bold", bbox=box)
+    for number, name in enumerate(graph.class_names if graph.num_classes <= MAX_NAMES_ON_MAP else ()):
+        if (places := shown.places[predicted == number]).size:
+            box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
+            x, y = densest_first(places)[0]
+            axes.text(x, y, shortened(name), ha="center", weight="bold", bbox=box)
     axes.set(title="Map of the nodes", aspect="equal", xticks=[], yticks=[])
     axes.invert_yaxis()

@@ -49,17 +49,12 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
 
 
 @contextmanager
-def sweep_progress(total: int, done: int, seconds_left: float | None) -> Iterator[Callable[[str, float | None], None]]:
-    """Show the finished units of a sweep and the time remaining; yields a callback for the title of a finished unit
-    and the estimated seconds for the others."""
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Text(_countdown))
+def sweep_progress(total: int, done: int) -> Iterator[Callable[[str], None]]:
+    """Show the finished units of a sweep and the time remaining; yields a callback for the title of a finished unit."""
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Text(_remaining))
     with _bar(*columns, TextColumn("{task.description}")) as bar:
-        shown = bar.add_task("", total=total, completed=done, expected_end=_from_now(seconds_left))
-
-        def advance(title: str, seconds_left: float | None) -> None:
-            bar.update(shown, advance=1, description=f"last: {title}", expected_end=_from_now(seconds_left))
-
-        yield advance
+        shown = bar.add_task("", total=total, completed=done)
+        yield lambda title: bar.update(shown, advance=1, description=f"last: {title}")
 
 
 def _bar(*columns: ProgressColumn) -> Progress:
@@ -102,16 +97,6 @@ def _epochs(task: Task) -> str:
 
 def _remaining(task: Task) -> str:
     return f"{_duration(task.time_remaining)} left" if task.time_remaining else ""
-
-
-def _countdown(task: Task) -> str:
-    """The time remaining, which also decreases between two units."""
-    end = task.fields["expected_end"]
-    return "time left not known yet" if end is None else f"about {_duration(max(0, round(end - monotonic())))} left"
-
-
-def _from_now(seconds: float | None) -> float | None:
-    return None if seconds is None else monotonic() + seconds
 
 
 def _duration(seconds: float) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +17,15 @@ from mtgcn.experiments import protocol as paper
 from mtgcn.experiments import statistics
 from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.tables import Evidence, Line, MeasuredTable, table_1
+from mtgcn.experiments.tables import Evidence, Line, by_table, table_1
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Chart, curve_chart, difference_chart, label_rate_chart, rank_chart
-from mtgcn.report.pages import Styles, render, styles_of
+from mtgcn.report.charts import Styles, curve_chart, difference_chart, label_rate_chart, rank_chart, styles_of
+from mtgcn.report.pages import render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 from mtgcn.storage.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, list[Path]]:
@@ -33,25 +35,20 @@ def write_reproduction(folder: Path, reproduction: Reproduction) -> tuple[str, l
     LaTeX tables cover all rows of the folder that belong to the paper, or to the suite.
     """
     selection = reproduction.plan.selection
-    kinds = {
-        f"-{selection.suite}": selection.suite is not None,
-        "-ablation": selection.ablation,
-        "-backbones": selection.backbones,
-        "-paper": selection.protocol == "paper",
-    }
-    name = f"summary{next((suffix for suffix, chosen in kinds.items() if chosen), '')}"
-    text = markdown(reproduction.tables, reproduction.counts)
+    kind = selection.suite or {"ours": "", "optimistic": "paper"}.get(selection.kind, selection.kind)
+    name = f"summary-{kind}" if kind else "summary"
+    text = markdown(reproduction.lines, reproduction.counts)
     files = [write_file(folder / f"{name}.md", text)]
     files += [reproduction.curves] if reproduction.curves else []
     if reproduction.evidence:
-        files.append(write_file(folder / f"{name}.csv", comma_separated(reproduction.tables)))
+        files.append(write_file(folder / f"{name}.csv", comma_separated(reproduction.lines)))
         files += write_report(folder, reproduction.evidence)
     return text, files
 
 
 def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     """Write page and LaTeX tables from stored rows; downloads nothing."""
-    shown = dict.fromkeys(line.dataset for table in (*evidence.ours, *evidence.optimistic) for line in table.lines)
+    shown = dict.fromkeys(line.dataset for line in (*evidence.ours, *evidence.optimistic))
     counts = [describe(name) for name in shown if where(name)]
     curves = [] if evidence.suite else read_curves(folder)  # curves are of the paper's cells
     suffix = f"-{evidence.suite.name}" if evidence.suite else ""
@@ -61,52 +58,55 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     ]
 
 
-def markdown(tables: Sequence[MeasuredTable], counts: Sequence[Description] = ()) -> str:
+def markdown(measured: Sequence[Line], counts: Sequence[Description] = ()) -> str:
     """All tables, one after the other."""
     lines = []
-    if sizes := table_1(counts):
-        headings = ["dataset", *next(iter(sizes.values()))]
-        rows = [
-            [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
-            for dataset, pairs in sizes.items()
-        ]
-        lines = ["## Table 1: the datasets", "", *writers.markdown_lines(Table.of_text(headings, rows)), ""]
-    for table in tables:
-        optimistic = table.protocol == "paper"
+    if sizes := counts_table(counts):
+        lines = [f"## {sizes.title}", "", *writers.markdown_lines(sizes), ""]
+    for some in by_table(measured):
+        table, protocol = some[0].place.table, some[0].place.protocol
         heading = f"Table {table.name}: {table.title}" if table.name.isdigit() else table.title
-        notes = dict.fromkeys(f"{line.title}: {line.note}.\n" for line in table.lines if line.note)
+        notes = dict.fromkeys(f"{line.title}: {line.note}.\n" for line in some if line.note)
         lines += [
-            f"## {heading}{' (optimistic)' if optimistic else ''}",
+            f"## {heading}{' (optimistic)' if protocol == 'paper' else ''}",
             "",
-            f"Per cent; {paper.PROTOCOL_TITLES[table.protocol]}.",
+            f"Per cent; {paper.PROTOCOL_TITLES[protocol]}.",
             "",
-            *writers.markdown_lines(_summary(table)),
+            *writers.markdown_lines(_summary(some)),
             "",
             *notes,
         ]
     return "\n".join(lines)
 
 
-def _summary(table: MeasuredTable) -> Table:
-    optimistic = table.protocol == "paper"
-    printed = optimistic or any(line.printed is not None for line in table.lines)
-    accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean", "95 % interval"]
+def counts_table(counts: Sequence[Description]) -> Table | None:
+    """The paper's table 1, with counted and printed sizes; None without a dataset of it."""
+    sizes = table_1(counts)
+    rows = [
+        [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
+        for dataset, pairs in sizes.items()
+    ]
+    headings = ["dataset", *next(iter(sizes.values()), ())]
+    return Table.of_text(headings, rows, title="Table 1: the datasets") if rows else None
+
+
+def _summary(lines: Sequence[Line]) -> Table:
+    optimistic, minus = lines[0].place.protocol == "paper", f"minus {lines[0].rival}"
+    printed = optimistic or any(line.printed is not None for line in lines)
+    accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean"]
     columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
-    if not optimistic:
-        columns += [f"minus {table.rival}", "95 % interval", "p (Holm)", "calibration error", "s per run"]
+    columns += [] if optimistic else [minus, "p (Holm)", "calibration error", "s per run"]
     rows = []
-    for line in table.lines:
-        spread = percent(line.accuracy.mean) if optimistic else writers.interval(line.accuracy)
-        texts = [line.title, number(line.reported), spread, *(_printed(line) if printed else [])]
-        entries = [*map(Entry, texts)]
+    for line in lines:
+        entries = [Entry(line.title), Entry.mean(line.accuracy)]
+        if optimistic:
+            entries[1:] = [Entry(number(line.reported)), Entry(percent(line.accuracy.mean))]
+        entries += map(Entry, _printed(line) if printed else [])
         if not optimistic:
-            against = [Entry()] * 3
-            if test := line.against_rival:
-                difference = [percent(test.difference.mean, SIGNED), writers.interval(test.difference, SIGNED)]
-                against = [*map(Entry, difference), Entry(f"{test.p_corrected:.2g}", bold=test.is_significant)]
-            entries += [*against, Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
+            entries += _difference(line, ".2g") or [Entry()] * 2
+            entries += [Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
         rows.append(Row(_cell_title(line), entries))
-    return Table(columns, rows)
+    return Table(columns, rows, wide=("mean", minus))
 
 
 def _printed(line: Line) -> list[str]:
@@ -120,17 +120,17 @@ def _cell_title(line: Line) -> str:
     return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
-def comma_separated(tables: Sequence[MeasuredTable]) -> str:
+def comma_separated(lines: Sequence[Line]) -> str:
     """One line per method and cell; shares, but per cent where the paper prints per cent."""
     records = []
-    for name, protocol, line in ((one.name, one.protocol, line) for one in tables for line in one.lines):
+    for line in lines:
         test = line.against_rival
         samples = {name: getattr(line, name) for name in ("accuracy", "macro_f1", "calibration_error")}
         samples["minus_reference"] = test.difference if test else None
         records.append(
             {
-                "table": name,
-                "protocol": "paper (optimistic)" if protocol == "paper" else protocol,
+                "table": line.place.table.name,
+                "protocol": "paper (optimistic)" if line.place.protocol == "paper" else line.place.protocol,
                 **{name: getattr(line, name) for name in ("dataset", "labels_per_class", "split", "method")},
                 "variant": line.title,
                 **{name: getattr(line, name) for name in ("runs", "seed")},
@@ -148,7 +148,7 @@ def latex_tables(evidence: Evidence) -> str:
     """The tables of the paper or of a suite, and the ablation and other networks if there are any."""
     points = "points of accuracy, with 95 % intervals and corrected p"
     texts = [writers.LATEX_PREAMBLE]
-    for grid in grids(evidence, evidence.ours, evidence.optimistic):
+    for grid in grids(evidence, [*evidence.ours, *evidence.optimistic]):
         caption = f"{grid.heading}. Per cent; {paper.PROTOCOL_TITLES['ours']}; with 95 % intervals."
         caption += " Bold: the best of a cell."
         if any(optimistic for _, optimistic in grid.rows):
@@ -164,14 +164,8 @@ def latex_tables(evidence: Evidence) -> str:
 
 def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Sequence[Curves] = ()) -> str:
     """The page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
-    sizes = {} if evidence.suite else table_1(counts)
-    rows = [[name, *(str(count) for pair in pairs.values() for count in pair)] for name, pairs in sizes.items()]
-    counts_table = None
-    if sizes:
-        headings = list(next(iter(sizes.values())))
-        counts_table = Table.of_text(["dataset", *["paper", "ours"] * len(headings)], rows, groups=headings)
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
-    results = grids(evidence, evidence.ours, evidence.optimistic)
+    results = grids(evidence, [*evidence.ours, *evidence.optimistic])
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
     return render(
         "reproduction.html",
@@ -183,20 +177,13 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         final=evidence.made.seed in paper.FINAL_SEEDS,
         findings=findings(evidence),
         protocols=paper.PROTOCOL_TITLES,
-        reference=styles.name(styles.reference),
-        runs_share=any(line.groups for table in evidence.ours for line in table.lines),
-        counts=counts_table,
+        reference=evidence.reference,
+        runs_share=any(line.groups for line in evidence.ours),
+        counts=None if evidence.suite else counts_table(counts),
         results=[grid.results() for grid in results],
-        calibration=[
-            grid.measure("Calibration error", lambda line: Entry.mean(line.calibration_error)) for grid in results
-        ],
-        time=[
-            grid.measure("Seconds per run", lambda line: Entry(writers.seconds(line.seconds_per_run)))
-            for grid in results
-        ],
-        differences=[table for grid in results if (table := grid.differences()).rows],
-        ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.differences()).rows],
-        backbones=[grid.backbones() for grid in grids(evidence, evidence.backbones)],
+        differences=[table for grid in results if (table := grid.with_chart()).rows],
+        ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.with_chart()).rows],
+        backbones=[grid.with_chart("gain", with_mean=True) for grid in grids(evidence, evidence.backbones)],
         gains=gain_table(evidence),
         accuracy_charts=_label_rate_charts(evidence, "accuracy"),
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
@@ -207,7 +194,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
     )
 
 
-def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Chart]]:
+def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figure]]:
     """A measure over labels per class, one chart per dataset."""
     samples: dict[str, dict[str, dict[int, statistics.SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
@@ -220,7 +207,7 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Char
     ]
 
 
-def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
+def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Figure]]]:
     """Heading, remark and charts of one training."""
     heading = f"{curves.made['dataset']}, {paper.labels_title(curves.made['labels_per_class'])}"
     remark = f"Mean of {curves.made['runs']} runs on {curves.made['device']}."
@@ -241,21 +228,31 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Chart]]]:
 
 def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
     """The commands that reproduce these rows."""
-    lines = []
-    for tables, kind in (
+    suite, texts = evidence.suite, []
+    for measured, kind in (
         (evidence.ours, []),
         (evidence.optimistic, ["--protocol", "paper"]),
         (evidence.ablation, ["--ablation"]),
         (evidence.backbones, ["--backbones"]),
     ):
-        alike: dict[tuple[str, ...], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
-        for table in tables:
-            for line in table.lines:
-                alike[_run_options(line)][table.name].append(line)
-        for options, some in alike.items():
-            selected = _selection_options(some, evidence.suite, with_methods=not kind)
-            lines.append(shlex.join(["mtgcn", "reproduce", *selected, *kind, *options]))
-    return [f"{lines[0]} --curves", *lines[1:]] if with_curves else lines
+        alike: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+        for line in measured:
+            alike[_run_options(line)].append(line)
+        for run_options, lines in alike.items():
+            names = dict.fromkeys(line.place.table.name for line in lines)
+            asked = suite.tables if suite else [paper.ALL_TABLES[name] for name in names]
+            cells = [cell for table in asked for cell in table.cells]
+            datasets = dict.fromkeys(line.dataset for line in lines)
+            methods = dict.fromkeys(line.method for line in lines)
+            entries = [entry for cell in cells if cell.dataset in datasets for entry in cell.entries]
+            all_tables = set(names) == {table.name for table in paper.PAPER_TABLES}
+            options = ["--suite", suite.name] if suite else [] if all_tables else ["--table", ",".join(names)]
+            if set(datasets) != {cell.dataset for cell in cells}:
+                options += ["--datasets", ",".join(datasets)]
+            if not kind and set(methods) != {entry.method for entry in entries}:
+                options += ["--methods", ",".join(methods)]
+            texts.append(shlex.join(["mtgcn", "reproduce", *options, *kind, *run_options]))
+    return [f"{texts[0]} --curves", *texts[1:]] if with_curves else texts
 
 
 def _run_options(line: Line) -> tuple[str, ...]:
@@ -266,24 +263,6 @@ def _run_options(line: Line) -> tuple[str, ...]:
     options += ["--seed", str(line.seed)] if line.seed not in (0, paper.FINAL_SEEDS[0]) else []
     options += ["--threads", str(line.threads)] if line.threads != 1 else []
     return (*options, "--device", line.device.split()[0])
-
-
-def _selection_options(lines: dict[str, list[Line]], suite: paper.Suite | None, *, with_methods: bool) -> list[str]:
-    """Options for suite or tables, datasets and methods, where they are not all."""
-    tables = suite.tables if suite else [paper.ALL_TABLES[name] for name in lines]
-    cells = [cell for table in tables for cell in table.cells]
-    if suite:
-        options = ["--suite", suite.name]
-    else:
-        options = [] if {table.name for table in paper.PAPER_TABLES} == set(lines) else ["--table", ",".join(lines)]
-    datasets = list(dict.fromkeys(line.dataset for line in chain(*lines.values())))
-    if set(datasets) != {cell.dataset for cell in cells}:
-        options += ["--datasets", ",".join(datasets)]
-    methods = list(dict.fromkeys(line.method for line in chain(*lines.values())))
-    listed = {entry.method for cell in cells if cell.dataset in datasets for entry in cell.entries}
-    if with_methods and set(methods) != listed:
-        options += ["--methods", ",".join(methods)]
-    return options
 
 
 @dataclass(frozen=True)
@@ -307,13 +286,9 @@ class Grid:
         return styles_of(self.evidence.suite)
 
     @property
-    def reference(self) -> str:
-        return self.styles.name(self.styles.reference)
-
-    @property
     def notes(self) -> str:
         """Remarks of the protocol on printed values."""
-        notes = (f"{self.styles.name(line.title)}: {line.note}." for line in self.lines if line.note)
+        notes = (f"{line.title}: {line.note}." for line in self.lines if line.note)
         return " ".join(dict.fromkeys(notes))
 
     @cached_property
@@ -360,40 +335,29 @@ class Grid:
         parts = ["paper", "ours", "diff."] if printed else []
         return self._table(self.heading, entries, parts, optimistic=True, caption=self.notes)
 
-    def differences(self, heading: str = "") -> Table:
+    def differences(self, heading: str = "", *, with_mean: bool = False) -> Table:
         """Paired differences from the reference, with corrected p-values."""
-        chart = self._difference_chart(f"{self.title}, minus {self.reference}", self.styles)
-        return self._table(self.title, _difference, [heading or f"minus {self.reference}", "p"], chart=chart)
+        parts = ["mean"] * with_mean + [heading or f"minus {self.evidence.reference}", "p"]
 
-    def measure(self, name: str, entry: Callable[[Line], Entry]) -> Table:
-        """One entry per cell, without the optimistic rows."""
-        return self._table(self.title.replace("Accuracy", name), lambda line: [entry(line)])
+        def entries(line: Line) -> list[Entry]:
+            difference = _difference(line)
+            return [Entry.mean(line.accuracy), *(difference or [Entry()] * 2)] if with_mean else difference
 
-    def backbones(self) -> Table:
-        """Networks alone and taught by mutual teaching."""
-        rows = []
-        for key, name in paper.BACKBONE_NAMES.items():
-            alone, taught = (self.rows.get((f"{key} {how}", False), {}) for how in (paper.ALONE, paper.TAUGHT))
-            entries: list[Entry] = []
-            for cell in self.cells:
-                entries += [Entry.mean(lines[cell].accuracy) if cell in lines else Entry() for lines in (alone, taught)]
-                entries += _difference(taught.get(cell)) or [Entry()] * 2
-            rows += [Row(name, entries)] if alone or taught else []
-        names = Styles({f"{key} {paper.TAUGHT}": name for key, name in paper.BACKBONE_NAMES.items()}, "")
-        gain = "gain by mutual teaching"
-        chart = self._difference_chart(f"{self.title}: {gain}", names, "points gained or lost by mutual teaching")
-        columns = ["network", *["alone", "taught", "gain", "p"] * len(self.cells)]
-        return Table(columns, rows, title=self.title, groups=self.columns(), chart=chart)
+        return self._table(self.title, entries, parts)
 
-    def _difference_chart(self, title: str, styles: Styles, caption: str = "") -> Chart | None:
-        tests = [
-            (method, [lines[cell].against_rival if cell in lines else None for cell in self.cells])
+    def with_chart(self, heading: str = "", *, with_mean: bool = False) -> Table:
+        """The table of differences below their chart."""
+        tests = {
+            method: [lines[cell].against_rival if cell in lines else None for cell in self.cells]
             for (method, optimistic), lines in self.rows.items()
             if not optimistic
-        ]
-        compared = [(method, row) for method, row in tests if any(row)]
-        columns = self.columns(short=True)
-        return difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
+        }
+        compared = [(method, row) for method, row in tests.items() if any(row)]
+        caption = "points gained or lost by mutual teaching" if heading else ""
+        title = f"{self.title}, {heading or f'minus {self.evidence.reference}'}"
+        columns, styles = self.columns(short=True), self.styles
+        chart = difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
+        return replace(self.differences(heading, with_mean=with_mean), chart=chart)
 
     def _table(
         self,
@@ -412,35 +376,35 @@ class Grid:
                 continue
             elsewhere = ", ".join(dict.fromkeys(filter(None, map(self.evidence.elsewhere, lines.values()))))
             notes = ["optimistic"] * by_authors + [f"on {elsewhere}"] * bool(elsewhere)
-            style = "optimistic" if by_authors else "reference" if method == self.styles.reference else ""
+            style = "optimistic" if by_authors else "reference" if method == self.evidence.reference else ""
             filled = [entry for some in of_cells for entry in some or [Entry()] * (len(parts) or 1)]
-            rows.append(Row(self.styles.name(method), filled, "; ".join(notes), style))
+            rows.append(Row(method, filled, "; ".join(notes), style))
         columns = ["method", *(list(parts) * len(self.cells) or self.columns())]
         return Table(columns, rows, title=title, groups=self.columns() if parts else (), **options)
 
 
-def _difference(line: Line | None) -> list[Entry]:
+def _difference(line: Line, p_form: str = "") -> list[Entry]:
     """The paired difference from the rival and its corrected p-value; empty without a test."""
-    if line is None or line.against_rival is None:
+    if not (test := line.against_rival):
         return []
-    test = line.against_rival
-    return [Entry.mean(test.difference, SIGNED), Entry(p_value(test.p_corrected), bold=test.is_significant)]
+    p = format(test.p_corrected, p_form) if p_form else p_value(test.p_corrected)
+    return [Entry.mean(test.difference, SIGNED), Entry(p, bold=test.is_significant)]
 
 
-def grids(evidence: Evidence, *kinds: Sequence[MeasuredTable]) -> list[Grid]:
-    """The tables of these kinds as grids; tables of the same name share one."""
-    found: dict[tuple[str, bool], list[Line]] = defaultdict(list)
-    for table in (table for tables in kinds for table in tables):
-        for line in table.lines:
-            found[table.name, line.split == paper.PUBLIC].append(line)
-    order = list(paper.ALL_TABLES)
-    return [Grid(evidence, found[key]) for key in sorted(found, key=lambda key: order.index(key[0]))]
+def grids(evidence: Evidence, lines: Sequence[Line]) -> list[Grid]:
+    """The tables as grids; the public split has one of its own."""
+    found = []
+    for table in by_table(lines):
+        for public in (False, True):
+            some = [line for line in table if (line.split == paper.PUBLIC) == public]
+            found += [Grid(evidence, some)] if some else []
+    return found
 
 
 def random_cells(evidence: Evidence) -> list[dict[str, Line]]:
     """The lines of each cell with random splits, by title."""
     cells: dict[paper.Cell, dict[str, Line]] = defaultdict(dict)
-    for line in (line for table in evidence.ours for line in table.lines):
+    for line in evidence.ours:
         if line.split != paper.PUBLIC:
             cells[line.place.cell][line.title] = line
     return list(cells.values())
@@ -458,9 +422,12 @@ def ranks(evidence: Evidence) -> statistics.RankComparison | None:
 def gain_table(evidence: Evidence) -> Table | None:
     """The gain by mutual teaching of each network over all cells; None without any."""
     rows = []
-    lines = [line for table in evidence.backbones for line in table.lines]
-    for key, name in paper.BACKBONE_NAMES.items():
-        tests = [line.against_rival for line in lines if line.title == f"{key} {paper.TAUGHT}" and line.against_rival]
+    for name in paper.BACKBONE_NAMES:
+        tests = [
+            line.against_rival
+            for line in evidence.backbones
+            if line.title == f"{name} {paper.TAUGHT}" and line.against_rival
+        ]
         if tests:
             means = [test.difference.mean for test in tests]
             gains = [percent(mean, SIGNED) for mean in (float(np.mean(means)), min(means), max(means))]
@@ -477,22 +444,29 @@ def _significant(tests: Sequence[statistics.PairedTest]) -> tuple[int, int]:
 
 def findings(evidence: Evidence) -> list[str]:
     """One sentence per result over all tables."""
-    lines = [line for table in evidence.ours for line in table.lines]
-    reference = styles_of(evidence.suite).name(evidence.reference)
-    sentences = []
-    differences = [line.difference for line in lines if line.difference is not None]
+    reference, sentences = evidence.reference, []
+    differences = [line.difference for line in evidence.ours if line.difference is not None]
     if differences:
         mean = with_minus_sign(number(float(np.mean(differences)), SIGNED))
         sentences.append(
             f"{len(differences)} results have a printed counterpart. The mean absolute difference is "
             f"{np.mean(np.abs(differences)):.1f} points, the mean difference {mean} points."
         )
-    cells = [cell for cell in random_cells(evidence) if evidence.reference in cell and len(cell) > 1]
+    cells = [cell for cell in random_cells(evidence) if reference in cell and len(cell) > 1]
     if cells:
-        best = sum(cell[evidence.reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
+        best = sum(cell[reference].reported >= max(line.reported for line in cell.values()) for cell in cells)
         sentences.append(f"{reference} has the highest mean in {best} of {len(cells)} cells with random splits.")
-    sentences += _against_best(evidence, cells) if evidence.suite else []
-    tests = [line.against_rival for line in lines if line.against_rival]
+    margins = {
+        f"{mine.dataset}, {paper.labels_title(mine.labels_per_class, mine.split)}": statistics.margin_over_best(
+            {title: line.accuracy.per_run for title, line in cell.items()},
+            reference,
+            {title: line.groups for title, line in cell.items()},
+        )
+        for cell in cells
+        if evidence.suite and (mine := cell[reference])
+    }
+    sentences += [margin_sentence(reference, margins)] if margins else []
+    tests = [line.against_rival for line in evidence.ours if line.against_rival]
     if tests:
         ahead, behind = _significant(tests)
         sentences.append(
@@ -500,17 +474,6 @@ def findings(evidence: Evidence) -> list[str]:
             f"significantly better in {ahead} (5 % level, Holm correction)."
         )
     return sentences
-
-
-def _against_best(evidence: Evidence, cells: Sequence[Mapping[str, Line]]) -> list[str]:
-    """The reference of a suite against the best other line of each cell."""
-    margins = {}
-    for cell in cells:
-        mine, samples = cell[evidence.reference], {title: line.accuracy.per_run for title, line in cell.items()}
-        place = f"{mine.dataset}, {paper.labels_title(mine.labels_per_class, mine.split)}"
-        groups = {title: line.groups for title, line in cell.items()}
-        margins[place] = statistics.margin_over_best(samples, evidence.reference, groups)
-    return [margin_sentence(evidence.reference, margins)] if margins else []
 
 
 def margin_sentence(reference: str, margins: Mapping[str, statistics.Margin]) -> str:

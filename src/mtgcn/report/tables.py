@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -89,6 +89,11 @@ class Entry:
     style: str = ""  # CSS class on pages
     bar: tuple[float, str] | None = None  # on pages, a bar below the text: its length, 0 to 1, and its colour
 
+    @property
+    def below(self) -> str:
+        """The interval or the note."""
+        return " to ".join(self.ends) if self.ends else self.note
+
     @classmethod
     def mean(cls, sample: SampleSummary, form: str = ".1f", *, bold: bool = False) -> Entry:
         """A mean in per cent with its interval."""
@@ -113,10 +118,26 @@ class Table:
     groups: Sequence[str] = ()  # headings above, each over equally many columns
     chart: object = None  # shown above the table on pages
     prose: bool = False  # text instead of numbers: left-aligned and wrapped
+    wide: Sequence[str] = ()  # columns whose intervals terminal and Markdown show in columns of their own
 
     @classmethod
     def of_text(cls, columns: Sequence[str], rows: Iterable[Sequence[str]], **options: Any) -> Table:
         return cls(columns, [Row(name, [Entry(text) for text in texts]) for name, *texts in rows], **options)
+
+    @property
+    def spread(self) -> Table:
+        """The table with the intervals of the wide columns in columns of their own."""
+
+        def spread(parts: Sequence[Any], interval: Callable[[Any], Any]) -> list[Any]:
+            return [
+                one
+                for heading, part in zip(self.columns[1:], parts, strict=True)
+                for one in ([part, interval(part)] if heading in self.wide else [part])
+            ]
+
+        columns = [self.columns[0], *spread(self.columns[1:], lambda _: "95 % interval")]
+        rows = [replace(row, entries=spread(row.entries, lambda entry: Entry(entry.below))) for row in self.rows]
+        return replace(self, columns=columns, rows=rows, wide=())
 
     @property
     def texts(self) -> list[list[str]]:
@@ -131,7 +152,7 @@ class Table:
 
 def print_table(table: Table) -> None:
     """With lines in a terminal, plain where standard output is piped."""
-    console = Console()
+    console, table = Console(), table.spread
     if not console.is_terminal:
         print(plain_text(table))
         return
@@ -158,6 +179,7 @@ def print_table(table: Table) -> None:
 
 def plain_text(table: Table) -> str:
     """Aligned columns, one row per line, never wrapped: programs read line by line."""
+    table = table.spread
     rows = [*([table.columns] if any(table.columns) else []), *table.texts]
     columns = []
     for place, column in enumerate(zip(*rows, strict=True)):
@@ -171,6 +193,7 @@ def plain_text(table: Table) -> str:
 
 
 def markdown_lines(table: Table) -> list[str]:
+    table = table.spread
     rows = [[row.name, *(f"**{one.text}**" if one.bold else one.text for one in row.entries)] for row in table.rows]
     return [f"| {' | '.join(row)} |" for row in (table.columns, ["---"] * len(table.columns), *rows)]
 

@@ -32,9 +32,8 @@ QUIET_SECONDS = 2.0  # a wait for a lock is logged after this time
 LOCK_TIMEOUT = 300.0  # seconds
 UPDATE_TIMEOUT = 60.0  # seconds to wait for another process that writes to the same folder
 READY, PARTIAL, LOCK = ".replacement", ".mtgcn-*.partial", ".mtgcn.lock"  # in a folder that is updated
-MAX_JSON_DEPTH = 100  # nesting of lists and objects
-MAX_LINKS = 40  # symbolic links in a chain, as on Linux
 DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not report one
+MAX_LINKS = 40  # symbolic links in a chain, as on Linux
 # Errors of os.replace for a file that may be written in place: a mount point, a folder without write permission.
 NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -167,45 +166,13 @@ def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
 
 
 class HeldElsewhere(Exception):
-    """Another process, `owner` (its id, or "unknown"), holds the lock."""
-
-    def __init__(self, owner: str = "unknown") -> None:
-        super().__init__(f"held by process {owner}")
-        self.owner = owner
-
-
-class OwnedLock:
-    """A lock that never waits: `acquire` raises `HeldElsewhere` with the id of the process that holds it. As with all
-    locks here, the system releases it when its process ends, even if it is killed."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock = FileLock(path, thread_local=False)
-        # A separate file, since some systems do not allow reading a locked file.
-        self._owner = path.with_name(f"{path.name}.owner")
-
-    def acquire(self) -> None:
-        try:
-            self._lock.acquire(blocking=False)
-        except Timeout:
-            owner = ""
-            with suppress(OSError):  # just acquired, or just released
-                owner = self._owner.read_text(encoding="utf-8").strip()
-            raise HeldElsewhere(owner or "unknown") from None
-        try:
-            self._owner.write_text(str(os.getpid()), encoding="utf-8")
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def release(self) -> None:
-        with suppress(OSError):
-            self._owner.unlink()
-        self._lock.release()
+    """Another process holds the lock."""
 
 
 @contextmanager
 def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iterator[bool]:
-    """Wait for a lock and hold it; yields whether another process held it first. The file is removed afterwards.
+    """Wait for a lock and hold it; yields whether another process held it first. The file is removed afterwards. The
+    system releases the lock when its process ends, even if it is killed.
 
     Long waits are logged with `title`, what the other process is doing. After `timeout` seconds, by default
     `LOCK_TIMEOUT`, `HeldElsewhere` is raised. Where no lock file can be written, no lock is taken.
@@ -387,8 +354,9 @@ def _check_parents(path: Path, problem: str, remedy: str) -> None:
             raise InputError(f"{problem}: a name has {length} bytes, the limit is {longest}; {remedy}")
 
 
-def parsed_json(text: str | bytes) -> Any:
-    """Parse JSON. Repeated keys, NaN, infinity and deep nesting are a ValueError, like any other invalid JSON.
+def parsed_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
+    """Parse JSON. Repeated keys, NaN and infinity (unless `allow_nan`) and deep nesting are a ValueError, like other
+    invalid JSON.
 
     >>> parsed_json('{"train": [1], "train": [2]}')
     Traceback (most recent call last):
@@ -406,16 +374,7 @@ def parsed_json(text: str | bytes) -> Any:
     def reject(constant: str) -> Any:
         raise ValueError(f"{constant} is not a number")
 
-    def depth(content: Any) -> int:
-        if not isinstance(content, list | dict):
-            return 0
-        return 1 + max(map(depth, content.values() if isinstance(content, dict) else content), default=0)
-
     try:
-        content = json.loads(text, object_pairs_hook=checked_object, parse_constant=reject)
-        too_deep = depth(content) > MAX_JSON_DEPTH
+        return json.loads(text, object_pairs_hook=checked_object, parse_constant=None if allow_nan else reject)
     except RecursionError:
-        too_deep = True
-    if too_deep:
-        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
-    return content
+        raise ValueError("nested too deeply") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -13,9 +14,9 @@ from nicegui import ui
 from nicegui.events import UploadEventArguments
 
 from mtgcn.errors import InputError
-from mtgcn.io.options import TableOptions
+from mtgcn.io.options import TableOptions, UnknownNodes
 from mtgcn.io.read import Preview, preview
-from mtgcn.studio.elements import Tag, View, bullets, button, figures, key, swatch, tag
+from mtgcn.studio.elements import View, bullets, button, choice, figures, key, on_value, swatch, tag
 from mtgcn.studio.project import UPLOADS
 from mtgcn.studio.source import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.studio.state import Action, Window, class_keys, page_text, plural
@@ -41,18 +42,13 @@ FIELDS = {
     "labels": "Labels, optional: an id and a class per line",
     "graph": "Or one file for all: GraphML, GML, JSON, npz, mat or mtx",
 }
-ROLES = {
-    "": "choose …",
-    "id": "id",
-    "label": "label (the classes)",
-    "name": "name",
-    "feature": "feature",
-    "text": "text",
-    "picture": "picture",
-    "ignore": "ignore",
-}
+ROLES = {"": "choose …"} | {role: role for role in ("id", "label", "name", "feature", "text", "picture", "ignore")}
 MORE_ROLES = {"number": "number", "category": "category"}  # of columns that cannot be read as they are
-THIS_VALUE, THIS_CHECKED = "event.target.value", "event.target.checked"  # JavaScript
+SHOW_STEP = """
+    const step = document.getElementById("import-step");
+    step.scrollIntoView();
+    step.querySelector("select").focus({ preventScroll: true });
+"""
 
 
 class DataView(View):
@@ -60,10 +56,7 @@ class DataView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._uploaded: dict[str, Path] = {}  # by role
-        self._preview: Preview | None = None  # of the node table
-        self._roles: dict[str, str] = {}  # by column
-        self._unknown_nodes, self._neighbours, self._pictures = "error", "10", ""
+        self._forget()
         with tag("div", classes="page", id="data") as self.pane:
             self._summary = tag("section", classes="stack", aria_label="The graph")
             self._classes = tag("section", classes="stack", aria_label="Classes", id="own-classes")
@@ -72,11 +65,22 @@ class DataView(View):
                 self._draw_files()
                 self._draw_datasets()
 
+    def _forget(self) -> None:
+        """Choose no file."""
+        self._uploaded: dict[str, Path] = {}  # by role
+        self._loaded = TableOptions()  # those of the loaded files while their roles are changed
+        self._preview: Preview | None = None  # of the node table
+        self._roles: dict[str, str] = {}  # by column
+        self._unknown_nodes: UnknownNodes = "error"
+        self._neighbours, self._pictures = "10", ""
+
     def update(self) -> None:
         snapshot = self.studio.snapshot
         self.redraw(self._summary, self._draw_summary, snapshot.load, len(snapshot.labels), self.studio.nodes is None)
         self.redraw(self._classes, self._draw_classes, snapshot.load, list(snapshot.label_counts.items()))
         self.redraw(self._columns, self._draw_columns, self._preview)
+        self._load_button.text = "Load with these roles" if self._loaded.given else "Load these files"
+        self._cancel_button.show(self._preview is not None)
         roles = {*self._roles.values()} & {"id", "picture"}
         self.redraw(self._options, self._draw_options, self._preview, self._undecided, roles, "edges" in self._uploaded)
 
@@ -104,6 +108,10 @@ class DataView(View):
             with tag("details"):
                 tag("summary", "How the columns are used")
                 bullets(graph.preprocessing.lines(), "small soft")
+        files = nodes.loaded.files
+        if files is not None and files.nodes:
+            change = partial(self.window.act, partial(self._change_roles, files))
+            button("Change the roles of the columns", change, id="change-roles")
         if kept := self.studio.project.kept():
             tag("h3", "Earlier graphs, with their labels")
             with tag("div", classes="row"):
@@ -126,21 +134,19 @@ class DataView(View):
                     key(keys.get(name, " "))
                     swatch(number)
                     field = tag("input", type="text", value=name, aria_label=f"Name of class {name}", data_class=name)
-                    self._change_on(field, "change", THIS_VALUE, project.rename_class, name)
+                    on_value(field, "change", partial(self._change, project.rename_class, name))
                     tag("span", plural(count, "label"), "soft small number")
                     up = button("↑", partial(self._change, project.move_class, name, -1), "quiet")
-                    up.attributes(aria_label=f"Move class {name} up", disabled=None if number else True)
-                    with tag("select", aria_label=f"Merge or delete class {name}") as choice:
-                        tag("option", "more …", value="")
-                        for other in counts:
-                            if other != name:
-                                tag("option", f"merge into {other}", value=f"into {other}")
-                        tag("option", f"delete, with {plural(count, 'label')}", value="delete")
-                    self._change_on(choice, "change", THIS_VALUE, self._merge_or_delete, name)
+                    up.attributes(aria_label=f"Move class {name} up", aria_disabled=None if number else "true")
+                    others = {f"into {other}": f"merge into {other}" for other in counts if other != name}
+                    options = {"": "more …"} | others | {"delete": f"delete, with {plural(count, 'label')}"}
+                    change = partial(self._change, self._merge_or_delete, name)
+                    choice(f"Merge or delete class {name}", options, "", change)
         with tag("form", classes="class-row") as form:
             tag("input", type="text", placeholder="new class", aria_label="Name of a new class", id="new-class")
             tag("button", "Add", type="submit")
-        self._change_on(form, "submit.prevent", "document.getElementById('new-class').value", project.add_class)
+        name = "document.getElementById('new-class').value"
+        on_value(form, "submit.prevent", partial(self._change, project.add_class), name)
         self._draw_upload("import", "Add labels from a file: an id and a class per line", SUFFIXES["labels"])
 
     def _merge_or_delete(self, name: str, choice: str, *, window: str) -> None:
@@ -153,14 +159,6 @@ class DataView(View):
         self.changed(self._classes)  # draws them again, which resets the fields to the stored names
         await self.window.act(lambda: self.window.change(method, *values))
 
-    def _change_on(self, element: Tag, event: str, value: str, method: Callable[..., object], *first: str) -> None:
-        """Call a method of the project with the value of a field when an event occurs."""
-
-        async def change(event: Any) -> None:
-            await self._change(method, *first, str(event.args))
-
-        element.on(event, change, js_handler=f"(event) => emit({value})")
-
     # Loading
 
     def _draw_files(self) -> None:
@@ -171,8 +169,14 @@ class DataView(View):
             with tag("div", classes="stack", id="import-step"):
                 self._columns = tag("div", classes="stack")
                 self._options = tag("div", classes="stack")
-            button("Load these files", self._load_files, "main")
+                with tag("div", classes="row"):
+                    self._load_button = button("", self._load_files, "main")
+                    self._cancel_button = button("Cancel", self._cancel)
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
+
+    def _cancel(self) -> None:
+        self._forget()
+        self.window.draw()
 
     def _draw_upload(self, role: str, title: str, suffixes: tuple[str, ...]) -> None:
         advice = f"Choose one of {', '.join(suffixes)} of at most {MAX_UPLOAD_BYTES >> 20} MiB."
@@ -197,12 +201,20 @@ class DataView(View):
             self._uploaded[role] = path
             event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
             if role in ("nodes", "edges") and "nodes" in self._uploaded:
-                await self._guess_roles()
+                await self._guess_roles(TableOptions(edges=self._uploaded.get("edges")))
 
         await self.window.act(action)
 
-    async def _guess_roles(self) -> None:
-        options = TableOptions(edges=self._uploaded.get("edges"))
+    async def _change_roles(self, files: TableOptions) -> None:
+        """Show the import step for the loaded files, with their present roles."""
+        self._forget()
+        self._loaded = replace(files, features=None, exclude=())  # roles take their place
+        self._uploaded = {role: Path(path) for role in FIELDS if (path := getattr(files, role))}
+        self._unknown_nodes, self._neighbours = files.unknown_nodes, str(files.knn or 10)
+        self._pictures = self.studio.project.source.pictures
+        await self._guess_roles(files)
+
+    async def _guess_roles(self, options: TableOptions) -> None:
         self._preview, self._roles = None, {}
         found = await asyncio.to_thread(preview, self._uploaded["nodes"], options)
         self._preview = found
@@ -229,6 +241,8 @@ class DataView(View):
                     with tag("tr"):
                         for cell in row:
                             tag("td", cell)
+        if self._loaded.given:
+            ui.run_javascript(SHOW_STEP)
 
     @property
     def _undecided(self) -> list[str]:
@@ -248,28 +262,24 @@ class DataView(View):
             self._field("Folder of the pictures on this machine", "_pictures", type="text", placeholder="/home/…")
 
     def _draw_role(self, column: str, has_problem: bool) -> None:
-        with tag("select", aria_label=f"Role of column {column}", data_column=column) as choice:
-            for role, title in (ROLES | (MORE_ROLES if has_problem else {})).items():
-                tag("option", title, value=role, selected=True if role == self._roles[column] else None)
-
-        def choose(event: Any) -> None:
-            self._roles[column] = str(event.args)
+        def choose(role: str) -> None:
+            self._roles[column] = role
             self.window.draw()
 
-        choice.on("change", choose, js_handler=f"(event) => emit({THIS_VALUE})")
+        roles = ROLES | (MORE_ROLES if has_problem else {})
+        choice(f"Role of column {column}", roles, self._roles[column], choose, data_column=column)
 
     def _check(self, title: str, value: bool, choose: Callable[[bool], None]) -> None:
         with tag("label", classes="row"):
             field = tag("input", type="checkbox", checked=True if value else None)
             tag("span", title)
-        field.on("change", lambda event: choose(bool(event.args)), js_handler=f"(event) => emit({THIS_CHECKED})")
+        on_value(field, "change", choose, "event.target.checked")
 
     def _field(self, title: str, attribute: str, **attributes: Any) -> None:
         with tag("label", classes="stack"):
             tag("span", title, "small soft")
             field = tag("input", value=getattr(self, attribute), **attributes)
-        store = partial(setattr, self, attribute)
-        field.on("change", lambda event: store(str(event.args)), js_handler=f"(event) => emit({THIS_VALUE})")
+        on_value(field, "change", partial(setattr, self, attribute))
 
     def _number_rows(self, number: bool) -> None:
         """Ignore the column of ids; without numbers, its role is to be chosen."""
@@ -291,14 +301,14 @@ class DataView(View):
                         tag("span", content, "soft small")
 
     async def _load_files(self) -> None:
-        def load(*, window: str) -> None:
-            self.studio.project.load_files(self._table_options(), pictures=self._picture_folder(), window=window)
-
         async def read() -> None:
+            project = self.studio.project
+            method = project.reload_files if self._loaded.given else project.load_files
+            load = partial(method, self._table_options(), pictures=self._picture_folder())
             await self.window.change(load)
-            self._uploaded, self._preview, self._roles = {}, None, {}
+            self._forget()
 
-        await self._load("Reading your files", read)
+        await self._load("Reading your files", read, keeps_labels=self._loaded.given)
 
     def _table_options(self) -> TableOptions:
         given: dict[str, Any] = dict(self._uploaded)
@@ -308,11 +318,12 @@ class DataView(View):
             raise InputError(
                 f"{', '.join(self._undecided)} may hold the classes; choose a role above each of these columns."
             )
+        given["knn"] = None
         if "nodes" in given and "edges" not in given:
             if not self._neighbours.isdigit():
                 raise InputError("No number of nearest neighbours; give at least 1.")
             given["knn"] = int(self._neighbours)
-        options = TableOptions(**given, unknown_nodes=self._unknown_nodes)  # type: ignore[arg-type]
+        options = replace(self._loaded, **given, unknown_nodes=self._unknown_nodes)
         return options.with_roles(self._roles) if self._roles else options
 
     def _picture_folder(self) -> Path | None:
@@ -321,8 +332,8 @@ class DataView(View):
             raise InputError(f"{self._pictures} is no folder; give the folder that the paths of the pictures begin at.")
         return folder
 
-    async def _load(self, title: str, read: Action) -> None:
-        """Load another graph; if there is one, ask first."""
+    async def _load(self, title: str, read: Action, *, keeps_labels: bool = False) -> None:
+        """Load another graph; if the present one has labels that it does not keep, ask first."""
 
         async def action() -> None:
             await self.studio.cancel()
@@ -331,13 +342,14 @@ class DataView(View):
             if self.studio.snapshot.load != load:
                 self.window.go("Label")
                 if load:
-                    self.window.notify("The previous graph is kept under Data; Undo returns to it.", False)
+                    kept = "Your labels are taken along. " if keeps_labels else ""
+                    self.window.notify(f"{kept}The previous graph is kept under Data; Undo returns to it.", False)
                 if self.studio.project.loaded.picture_origins:
                     ui.navigate.reload()  # the page may load pictures from their servers only from now on
 
         if "hidden" not in self._busy.classes:
             return
-        if self.studio.snapshot.load and not await self._ask(title):
+        if self.studio.snapshot.load and not keeps_labels and not await self._ask(title):
             return
         self._busy.text = title
         self._busy.show(True)

@@ -1,29 +1,22 @@
-"""Elements of the page: HTML tags, components with scripts of their own (map, keys), and the base of the views.
+"""Elements of the page: HTML tags, the keys of the page, and the base of the views.
 
 Texts are always set as text, so that names of nodes and classes are never parsed as HTML.
 """
 
 from __future__ import annotations
 
-import base64
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
-from mtgcn.report import fit_page
-from mtgcn.shapes import Int
-from mtgcn.studio.fitting import MapPoints
 from mtgcn.studio.nodes import Node
 from mtgcn.studio.state import Window
 
 Handler = Callable[[], Awaitable[None] | None]
-NO_CLASS = 65535  # as in node_map.js
 
 
 class Tag(TextElement):
@@ -51,6 +44,22 @@ def button(text: str, handler: Handler, classes: str = "", **attributes: Any) ->
     made = Tag("button", text, classes, type="button", **attributes)
     made.on("click", lambda: handler(), [])
     return made
+
+
+def on_value(
+    element: Tag, event: str, handler: Callable[[Any], object], value: str = "event.target.value", throttle: float = 0
+) -> Tag:
+    """Call a handler with a value that JavaScript computes when an event occurs, that of the field by default."""
+    script = f"(event) => emit({value})"
+    return element.on(event, lambda happened: handler(happened.args), js_handler=script, throttle=throttle)
+
+
+def choice(title: str, options: Mapping[str, str], chosen: str, handler: Callable[[str], object], **more: Any) -> Tag:
+    """A list of options, of which one is chosen."""
+    with tag("select", aria_label=title, **more) as made:
+        for value, text in options.items():
+            tag("option", text, value=value, selected=True if value == chosen else None)
+    return on_value(made, "change", handler)
 
 
 def swatch(class_number: int | None) -> Tag:
@@ -127,51 +136,6 @@ class View(ABC):
             swatch(self.class_number(node.class_name))
             tag("span", node.title, "name")
             tag("span", text, "class")
-
-
-class NodeMap(Element, component=Path(fit_page.__file__).parent / "templates" / "node_map.js"):
-    """All nodes in the plane. Coordinates are sent once, colours when they change."""
-
-    def __init__(
-        self,
-        points: MapPoints,
-        on_node: Callable[[int], Any],
-        on_lasso: Callable[[Int[np.ndarray, "chosen"]], Any] = lambda _: None,
-    ) -> None:
-        super().__init__()
-        self.ids = list(points.names)
-        self.props["x"], self.props["y"] = centred(points.places)
-        self.props["ids"] = self.ids
-        self.props["total"] = points.total
-        self.props["levels"] = [fit_page.SURE, fit_page.UNSURE]
-        self.on("node", lambda event: on_node(int(event.args)))
-        self.on("lasso", lambda event: on_lasso(nodes_of_bits(str(event.args))))
-
-    def colour(
-        self, classes: np.ndarray, confidence: np.ndarray, labelled: np.ndarray, class_names: Sequence[str]
-    ) -> None:
-        """Set the class of each node (-1: none), its confidence from 0 to 1, and whether it is labelled."""
-        levels = (255 * confidence).round()
-        numbers = np.where(classes < 0, NO_CLASS, classes)
-        self.run_method("colour", packed(numbers, "u2"), packed(levels, "u1"), packed(labelled, "u1"), [*class_names])
-
-
-def packed(values: np.ndarray, kind: str) -> str:
-    """An array for the scripts: base64 of little-endian numbers."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<")).tobytes()).decode()
-
-
-def nodes_of_bits(text: str) -> Int[np.ndarray, "chosen"]:
-    """The numbers of the set bits, of which the scripts send base64."""
-    return np.flatnonzero(np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), bitorder="little"))
-
-
-def centred(places: np.ndarray) -> tuple[str, str]:
-    """Coordinates scaled to a square from 0 to 1, packed."""
-    extent = np.ptp(places, axis=0)
-    span = max(float(extent.max()), 1e-9)
-    x, y = ((places - places.min(axis=0)) / span + 0.5 - extent / span / 2).T
-    return packed(x, "f4"), packed(y, "f4")
 
 
 class Keys(Element, component="static/keys.js"):

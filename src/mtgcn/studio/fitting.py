@@ -15,15 +15,14 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel
 
 import mtgcn
 from mtgcn.environment import chosen_device
@@ -31,7 +30,6 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, MEASURING, GraphModel, chosen_method, measured_accuracy
 from mtgcn.estimator.inputs import check_learnable
 from mtgcn.estimator.persistence import is_model, load_model, save_model
-from mtgcn.labels import UNLABELED
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.memory import keep_freed_blocks
 from mtgcn.methods import method_from_text
@@ -39,19 +37,17 @@ from mtgcn.report.fit_page import map_rows, shown_nodes
 from mtgcn.shapes import Float, Int
 from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.studio.project import Project
-from mtgcn.training.progress import current_stage, current_unit, progress_callbacks, report_progress, stage
+from mtgcn.training.progress import current_unit, progress_callbacks, report_progress, stage
 from mtgcn.uncertainty.suggestions import smoothed_features
-from mtgcn.workflows.fit import for_the_card, mean_confidence, summary_of, within_memory
+from mtgcn.workflows.fit import for_the_card, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
 
 CACHE = "cache"  # folder in the project; nothing is written outside of it
 # Not `python -m`, which would import modules from the working directory.
 START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting import main; main(sys.argv[2])"
-RECORD = "studio"  # the key of the `FitRecord` in the card of a model
+GRAPH = "studio"  # the key of the fingerprint of the graph in the card of a model
 LAYOUT_SEED = 0
-MAX_ON_MAP = 200_000  # nodes; their colours are sent after every label
-
-Curve = Sequence[tuple[int, float]]  # epoch, value
+MAX_ON_MAP = 1_000_000  # nodes
 
 
 @dataclass(frozen=True)
@@ -76,19 +72,6 @@ class FitOptions:
         )
 
 
-class FitRecord(BaseModel):
-    """What the card of a project's model holds beside the summary of the fit."""
-
-    graph: str  # the fingerprint of its graph
-    labels: int
-    refitted: bool  # whether label-free computations of the previous model were reused
-    # Comparison with the previous model; None or empty without one.
-    changed: int | None = None  # nodes with another predicted class
-    compared: int | None = None  # nodes that were unlabelled in the previous fit
-    changes: Sequence[tuple[str, str, int]] = ()  # class before, class now, nodes; most nodes first
-    mean_confidence_before: float | None = None
-
-
 @dataclass(frozen=True)
 class Progress:
     """Progress of a fit."""
@@ -98,7 +81,6 @@ class Progress:
     done: int = 0
     total: int = 0  # 0: unknown
     unit: str = "epoch"  # of done and total: epoch, round or step
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # by name
     error: str | None = None  # one line
 
 
@@ -192,14 +174,6 @@ class FitWorker:
             now = self.progress
             if sender is not self._process or now.state != "running":
                 return
-            if "curve" in message:
-                curves, epoch = dict(now.curves), message["epoch"]
-                for name, value in message["values"].items():
-                    title = f"{message['curve']}: {name}" if message["curve"] else name
-                    points = curves.get(title, ())
-                    kept = points if points and points[-1][0] < epoch else ()  # a curve that restarts replaces it
-                    curves[title] = (*kept, (epoch, value))
-                message = {"curves": curves}
             self.progress = replace(now, **message)
             self._changed.notify_all()
 
@@ -227,7 +201,6 @@ def main(folder: str) -> None:
             with progress_callbacks(
                 lambda done, total: send(done=done, total=total),
                 lambda title: send(stage=title, unit=current_unit(), done=0, total=0),
-                lambda epoch, values: send(curve=current_stage(), epoch=epoch, values=dict(values)),
             ):
                 project = project or Project(folder)
                 fit_project(project, options)
@@ -256,7 +229,7 @@ def fitted_model(project: Project) -> GraphModel | None:
         model = load_model(project.model_folder)
     except InputError:  # the labels are enough to fit another one
         return None
-    return model if model.training_.get(RECORD, {}).get("graph") == project.loaded.fingerprint else None
+    return model if model.training_.get(GRAPH) == project.loaded.fingerprint else None
 
 
 def first_answer(project: Project) -> GraphModel:
@@ -268,18 +241,15 @@ def first_answer(project: Project) -> GraphModel:
         return GraphModel(method, device="cpu", random_state=0).fit_graph(graph)
 
 
-def fit_project(project: Project, options: FitOptions) -> FitRecord:
-    """Fit a model on the present labels and save it in the project once it is complete."""
+def fit_project(project: Project, options: FitOptions) -> bool:
+    """Fit a model on the present labels and save it in the project once it is complete; returns whether label-free
+    computations of the previous model were reused."""
     check_labels(project)
     with stage("reading"):
         state, graph = project.state, project.labelled_graph()
         previous = fitted_model(project)
         model = options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
-    if previous is not None:  # kept, since a refit overwrites the model
-        names = np.array([state.current_name(str(name)) for name in previous.classes_], dtype=object)
-        before = names[previous.label_distributions_.argmax(axis=1)]
-        unlabelled, confidence_before = previous.graph_.labels == UNLABELED, mean_confidence(previous)
     refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
     with collected_notes() as notes, within_memory(graph, method, device):
         started = perf_counter()
@@ -293,24 +263,12 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
         with stage(MEASURING):
             asked = options.folds != 0
             expected = measured_accuracy(model, options.folds) if asked else (None, "not measured, as asked")
-    record = FitRecord(graph=project.loaded.fingerprint, labels=len(graph.known), refitted=refitted)
-    if previous is not None:
-        now = model.transduction_.astype(object)
-        changed = np.flatnonzero(unlabelled & (now != before))
-        pairs = Counter(zip(before[changed].tolist(), map(str, now[changed].tolist()), strict=True))
-        comparison = {
-            "changed": len(changed),
-            "compared": int(unlabelled.sum()),
-            "changes": [(*classes, nodes) for classes, nodes in pairs.most_common()],
-            "mean_confidence_before": confidence_before,
-        }
-        record = record.model_copy(update=comparison)
     with stage("writing the model"):
         summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
-        save_model(model, project.model_folder, training=for_the_card(summary) | {RECORD: record.model_dump()})
+        save_model(model, project.model_folder, training=for_the_card(summary) | {GRAPH: project.loaded.fingerprint})
         project.forget_renames(state.renamed)
     map_points(project, model)
-    return record
+    return refitted
 
 
 # Map
@@ -320,11 +278,13 @@ def fit_project(project: Project, options: FitOptions) -> FitRecord:
 class MapPoints:
     """Nodes in the plane; a sample of a very large graph."""
 
-    nodes: Int[np.ndarray, "shown"]
+    nodes: Int[np.ndarray, "shown"]  # in ascending order
     places: Float[np.ndarray, "shown 2"]  # from 0 to 1
-    ids: Sequence[str]
-    names: Sequence[str]  # titles to show
-    total: int  # nodes of the graph
+
+    def numbers(self, nodes: Int[np.ndarray, "some"]) -> list[int]:
+        """The number of each of some nodes on the map; -1 for those that are not on it."""
+        found = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
+        return np.where(self.nodes[found] == nodes, found, -1).tolist()
 
 
 def map_points(project: Project, model: GraphModel | None) -> MapPoints:
@@ -339,7 +299,4 @@ def map_points(project: Project, model: GraphModel | None) -> MapPoints:
 
     with stage("placing nodes on the map", unit="step"):
         arrays = cached_arrays("map", fingerprint(LAYOUT_SEED, rows), {"places": (len(nodes), 2)}, layout)
-    ids = [loaded.ids[node] for node in nodes.tolist()]
-    names = loaded.graph.node_names
-    titles = ids if names is None else [names[node] or loaded.ids[node] for node in nodes.tolist()]
-    return MapPoints(nodes, arrays["places"], ids, titles, loaded.graph.num_nodes)
+    return MapPoints(nodes, arrays["places"])

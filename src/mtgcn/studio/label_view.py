@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import numpy as np
-from nicegui.events import GenericEventArguments
+from nicegui import ui
 
-from mtgcn.estimator.explanation import COLUMNS, LABELS, NEAREST, NEIGHBOURS, Explanation
-from mtgcn.shapes import Bool, Float, Int
-from mtgcn.studio.elements import NodeMap, Tag, View, button, centred, key, swatch, tag
+from mtgcn.estimator.explanation import COLUMNS, LABELS, NEAREST, NEIGHBOURS, Explanation, bars_html
+from mtgcn.studio.elements import Tag, View, button, key, on_value, swatch, tag
+from mtgcn.studio.map_view import MapPane
 from mtgcn.studio.nodes import Node, Nodes, NodeView
-from mtgcn.studio.state import Studio, Window, class_keys, fit_status, plural
+from mtgcn.studio.state import Window, class_keys, fit_status, plural
 
 MIN_CLASSES_FOR_COLUMNS = 8
 SHORT_NAME, LONG_NAME = 5, 12  # characters, which fit two columns on a narrow and on a wide screen
@@ -91,12 +90,8 @@ class LabelView(View):
     def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
         """A button that acts on the shown node."""
 
-        async def act(event: GenericEventArguments) -> None:
-            await self.window.act(lambda: action(str(event.args)))
-
         made = tag("button", type="button", **attributes)
-        made.on("click", act, js_handler=f"() => emit({SHOWN_NODE})")
-        return made
+        return on_value(made, "click", lambda node: self.window.act(lambda: action(node)), SHOWN_NODE)
 
     def _draw_line(self) -> None:
         """What happens, or what is needed before it does."""
@@ -200,22 +195,10 @@ class LabelView(View):
             self._draw_neighbours(view)
             if view.neighbours_left_out:
                 tag("p", f"and {view.neighbours_left_out} more", "soft small")
-        if view.node.predicted is not None:
-            with tag("div", classes="stack"):
-                tag("h3", "How it was predicted")
-                for line in explanation(view.node, self.studio.has_model):
-                    tag("p", line, "small")
-                others = {peer: name for peer, name in view.node.peers.items() if name != view.node.predicted}
-                if others:
-                    with tag("dl", classes="facts"):
-                        for peer, name in others.items():
-                            with tag("div"):
-                                tag("dt", peer)
-                                tag("dd", name)
-                if self._explained is not None and self._explained[:2] == (self.studio.nodes, view.node.id):
-                    self._draw_explanation(self._explained[2])
-                elif self.studio.has_model:
-                    button("Explain", partial(self.window.act, self._explain), "link", data_keep="explain")
+        if self._explained is not None and self._explained[:2] == (self.studio.nodes, view.node.id):
+            self._draw_explanation(self._explained[2])
+        elif self.studio.has_model:
+            button("Explain", partial(self.window.act, self._explain), "link", data_keep="explain")
 
     async def _explain(self) -> None:
         """Explain the class of the shown node; the first time takes longer."""
@@ -228,15 +211,9 @@ class LabelView(View):
 
     def _draw_explanation(self, found: Explanation) -> None:
         tag("p", found.sentence, "small", id="explanation")
-        for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST):
-            parts = found.tables.get(title, [])[:MAX_REASONS]
-            if parts:
-                tag("h3", title.capitalize())
-                with tag("dl", classes="facts"):
-                    for part in parts:
-                        with tag("div"):
-                            tag("dt", part.name)
-                            tag("dd", f"{part.value:+.3f}")
+        titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
+        bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
+        ui.html(bars, sanitize=False).classes("scroll")  # its names are escaped
 
     def _draw_neighbours(self, view: NodeView) -> None:
         """The neighbours with their columns beside those of the node, if it has any."""
@@ -258,109 +235,3 @@ class LabelView(View):
                             self.draw_node(one, one.class_text)
                         for column in view.compared:
                             tag("td", cells.get(column, ""))
-
-
-class MapPane(View):
-    """Every node by class and confidence, and a legend that filters by class."""
-
-    def __init__(self, window: Window) -> None:
-        super().__init__(window)
-        self._map: NodeMap | None = None
-        self._index: dict[str, int] = {}
-        self._only: str | None = None
-        with tag("section", classes="pane map-pane", aria_label="Map", id="map"):
-            self._holder = tag("div", classes="map-holder")
-            self._legend = tag("div", classes="legend", role="group", aria_label="Show one class only")
-
-    def update(self) -> None:
-        studio, view = self.studio, self.window.view
-        if self.changed("points", studio.points):
-            self._draw_map()
-        if self._map is None:
-            return
-        self.redraw(self._legend, self._draw_colours, studio.snapshot, self._only, studio.points)
-        if self.changed("node", view, studio.points):
-            number = -1 if view is None else self._index.get(view.node.id, -1)
-            around = () if view is None else view.neighbours
-            self._map.run_method("select", number, [self._index[one.id] for one in around if one.id in self._index])
-
-    def _draw_map(self) -> None:
-        points = self.studio.points
-        if points is not None and self._map is not None and list(points.names) == self._map.ids:
-            self._map.run_method("moveNodes", *centred(points.places))
-            return
-        self._holder.clear()
-        self._legend.clear()
-        self._map = None
-        with self._holder:
-            if points is None:
-                tag("p", "Computing the map.", "pane soft")
-            else:
-                self._index = {node: number for number, node in enumerate(points.ids)}
-                self._map = NodeMap(points, lambda number: self.show_node(points.ids[number]), self._choose)
-
-    async def _choose(self, numbers: Int[np.ndarray, "chosen"]) -> None:
-        """List the nodes inside the lasso."""
-        assert self.studio.points is not None
-        if len(numbers):
-            self.studio.chosen = [self.studio.points.ids[number] for number in numbers.tolist()]
-            await self.window.act(partial(self.window.list_nodes, "chosen"))
-
-    def _draw_colours(self) -> None:
-        assert self._map is not None
-        assert self.studio.points is not None
-        names, only = self.studio.snapshot.classes, self.class_number(self._only)
-        classes, confidence, labelled = colours(self.studio)
-        shown = self.studio.points.nodes
-        self._map.colour(classes[shown], confidence[shown], labelled[shown], names)
-        self._map.run_method("showOnly", -1 if only is None else only)
-        counts = np.bincount(classes[classes >= 0], minlength=len(names)).tolist()
-        for number, name in enumerate(names):
-            pressed = "true" if name == self._only else "false"
-            with button("", partial(self._filter, name), aria_pressed=pressed):
-                swatch(number)
-                tag("span", name)
-                tag("span", counts[number], "count")
-
-    def _filter(self, name: str) -> None:
-        self._only = None if self._only == name else name
-        self.update()
-
-
-def colours(
-    studio: Studio,
-) -> tuple[Int[np.ndarray, "nodes"], Float[np.ndarray, "nodes"], Bool[np.ndarray, "nodes"]]:
-    """Class of each node (-1: none), its confidence, and whether it is labelled now."""
-    nodes, snapshot = studio.nodes, studio.snapshot
-    assert nodes is not None
-    number, index = {name: code for code, name in enumerate(snapshot.classes)}, nodes.loaded.index
-    labels, classes, confidence = np.full(len(index), -1), np.full(len(index), -1), np.zeros(len(index))
-    for node in snapshot.labels.keys() & index.keys():
-        labels[index[node]] = number.get(snapshot.labels[node], -1)
-    if nodes.model is not None:
-        codes = np.array([number.get(name, -1) for name in nodes.class_names])
-        classes, confidence = codes[nodes.predicted], nodes.confidence
-    return np.where(labels >= 0, labels, classes), np.where(labels >= 0, 1.0, confidence), labels >= 0
-
-
-def explanation(node: Node, by_model: bool) -> list[str]:
-    """How the model reached its prediction."""
-    if not by_model:
-        return ["By label propagation from your labels, until the model is taught."]
-    lines = []
-    if node.fitted:
-        lines.append("You labelled it; all peers learn from it from the first epoch.")
-    elif node.label is not None:
-        lines.append("Your label is newer than the model; the next fit uses it.")
-    elif node.pseudo_label_since is not None:
-        lines.append(f"From epoch {node.pseudo_label_since} it is a pseudo-label, taught by confident peers.")
-    else:
-        lines.append("It is no pseudo-label; the peers predict it from its features and neighbours.")
-    if len(node.peers) > 1:
-        agreeing = sum(name == node.predicted for name in node.peers.values())
-        lines.append(
-            f"All {len(node.peers)} peers predict {node.predicted}."
-            if agreeing == len(node.peers)
-            else f"{agreeing} of {len(node.peers)} peers predict {node.predicted}; the others:"
-        )
-    return lines

@@ -7,22 +7,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 from nicegui import ui
 
-from mtgcn.report.charts import Chart, curve_chart
+from mtgcn.report.charts import svg
 from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
-from mtgcn.studio.fitting import RECORD, FitRecord
 from mtgcn.studio.nodes import EXPORTS, Nodes
 from mtgcn.studio.state import LABELS_BEFORE_FIT, Window, fit_status, page_text
 
-MAX_CHANGES_SHOWN = 8
 MAX_DISPUTED_SHOWN = 25
 
 
 class ModelView(View):
-    """Progress and curves of a fit, and what the model predicts; drawn only while it is shown."""
+    """Progress of a fit, and what the model predicts; drawn only while it is shown."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -33,11 +30,9 @@ class ModelView(View):
                 self._status = tag("p", "", "soft", aria_live="polite")
                 self._bar = ui.linear_progress(show_value=False)
                 with tag("div", classes="row"):
-                    self._start = button("Teach now", partial(window.act, self.studio.fit), "main")
-                    self._stop = button("Stop", partial(window.act, self.studio.cancel))
+                    self._teach = button("Teach now", self._start_or_stop, "main")
                     text = f"automatically, after {LABELS_BEFORE_FIT} new labels"
                     ui.checkbox(text, value=self.studio.auto_fit).bind_value_to(self.studio, "auto_fit")
-            self._curves = tag("section", aria_label="Curves")
             self._results = tag("div", classes="page-part")
 
     def update(self) -> None:
@@ -50,11 +45,13 @@ class ModelView(View):
             self._status.text = status.text
             self._bar.value = progress.done / progress.total if progress.total else 0.0
             self._bar.visible = running
-            self._start.attributes(disabled=True if running else None)
-            self._stop.show(running)
+            self._teach.text = "Stop" if running else "Teach now"
         self.redraw(self._head, self._draw_head, studio.has_model, self._own_columns, self._excel)
         self.redraw(self._results, self._draw_results, studio.snapshot, studio.nodes)
-        self.redraw(self._curves, self._draw_curves, progress.curves)
+
+    async def _start_or_stop(self) -> None:
+        running = self.studio.progress.state == "running"
+        await self.window.act(self.studio.cancel if running else self.studio.fit)
 
     def _draw_head(self) -> None:
         tag("h2", "Model")
@@ -80,24 +77,19 @@ class ModelView(View):
             self._draw_classes(counts, predicted)
             return
         training = nodes.fitted.training_
-        record = FitRecord.model_validate(training[RECORD])
         shown = [accuracy_figure(training.get("expected_accuracy"), training.get("why_no_expected_accuracy"))]
-        if record.changed is not None:
-            shown.append((str(record.changed), f"of {record.compared} unlabelled nodes changed class"))
-        previous = record.mean_confidence_before
-        earlier = "" if previous is None else f"; {100 * previous:.0f} % before"
-        shown.append((f"{100 * training['mean_confidence']:.0f} %", f"mean confidence{earlier}"))
-        shown.append((f"{training['seconds']:.1f} s", f"for {record.labels} labels"))
+        if self.studio.changed:
+            shown.append((f"{len(self.studio.changed):,}", "unlabelled nodes changed class"))
+        shown.append((f"{100 * training['mean_confidence']:.0f} %", "mean confidence"))
+        shown.append((f"{training['seconds']:.1f} s", f"for {len(nodes.fitted_labels)} labels"))
         figures(shown)
         bullets([page_text(line) for line in training["warnings"]])
-        self._draw_charts([confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))])
-        self._draw_classes(counts, predicted)
-        if record.changes:
-            with table("Predictions that changed", "class before", "class now", "nodes"):
-                for row in record.changes[:MAX_CHANGES_SHOWN]:
-                    with tag("tr"):
-                        for cell in row:
-                            tag("td", cell)
+        chart = confidence_chart(nodes.confidence[nodes.unlabelled], len(nodes.class_names))
+        with tag("div", classes="columns"):
+            with tag("figure", classes="stack"):
+                tag("h3", str(chart.get_label()))
+                ui.html(str(svg(chart)), sanitize=False)  # its texts are escaped
+            self._draw_classes(counts, predicted)
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
             tag("span", "The model is saved in the project: ")
@@ -113,22 +105,6 @@ class ModelView(View):
                             tag("span", name)
                         tag("td", str(predicted.get(name, 0)))
                         tag("td", str(given[name]))
-
-    def _draw_charts(self, charts: list[Chart]) -> None:
-        with tag("div", classes="columns"):
-            for chart in charts:
-                with tag("figure", classes="stack"):
-                    tag("h3", chart.title)
-                    ui.html(str(chart.__html__()), sanitize=False)  # its texts are escaped
-
-    def _draw_curves(self) -> None:
-        charts = []
-        for title, curve in self.studio.progress.curves.items():
-            epochs, values = (np.array(one) for one in zip(*curve, strict=True))
-            if np.isfinite(values).any():
-                charts.append(curve_chart(epochs, {title.rpartition(": ")[2]: values[None]}, title))
-        if charts:
-            self._draw_charts(charts)
 
     def _draw_disputed(self, nodes: Nodes) -> None:
         disputed = nodes.disputed(MAX_DISPUTED_SHOWN)

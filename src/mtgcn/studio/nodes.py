@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-import struct
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.inference import predict_fitted
 from mtgcn.estimator.persistence import FILES
-from mtgcn.estimator.predictions import GIVEN, predictions_of
+from mtgcn.estimator.predictions import predictions_of
 from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path, read_plain
@@ -63,8 +62,6 @@ class Node:
     confidence: float = 0.0  # probability of the predicted class
     probabilities: Mapping[str, float] = field(default_factory=dict)  # by class
     peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
-    fitted: bool = False  # whether it was labelled in the fit
-    pseudo_label_since: int | None = None  # epoch or round; None if it has a label or never was a pseudo-label
 
     @property
     def title(self) -> str:
@@ -171,15 +168,12 @@ class Nodes:
         by_peer = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
         report = model.peer_report_
         peers = [f"peer {number + 1}" for number in range(len(by_peer))] if report is None else report.names
-        since = int(model.labeled_iter_[index])
         return replace(
             about,
             predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
             peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
-            fitted=since == GIVEN,
-            pseudo_label_since=since if since > GIVEN and about.label is None else None,
         )
 
     def _cells(self, index: int) -> list[Cell]:
@@ -244,47 +238,42 @@ class Nodes:
         return ["\n".join(value or "" for value in row).lower() for row in zip(*columns, strict=True)]
 
     def find(self, query: Query, among: Collection[str] | None = None) -> Int[np.ndarray, "found"]:
-        """The nodes of a query, in its order; `among` some nodes."""
-        ids, labels = self.loaded.ids, self.project.labels()
-        found = np.ones(len(ids), dtype=bool)
-        if among is not None:
-            found[:] = False
-            found[[self.loaded.index[node] for node in among if node in self.loaded.index]] = True
-        if words := query.text.lower().split():
-            found &= [all(word in text for word in words) for text in self._texts]
-        classes = np.array([""] * len(ids) if self.model is None else self.class_names, dtype=object)
-        classes = classes if self.model is None else classes[self.predicted]
-        confidence = np.zeros(len(ids)) if self.model is None else self.confidence
+        """The nodes of a query, in its order; `among` some nodes, without a sort in their order."""
+        ids, index, labels = self.loaded.ids, self.loaded.index, self.project.labels()
         mine = np.array([labels.get(node, "") for node in ids], dtype=object)
-        classes = np.where(mine != "", mine, classes)
+        classes, confidence = mine, np.zeros(len(ids))
+        if self.model is not None:
+            predicted = np.array(self.class_names, dtype=object)[self.predicted]
+            classes, confidence = np.where(mine != "", mine, predicted), self.confidence
+        kept = np.ones(len(ids), dtype=bool)
+        if words := query.text.lower().split():
+            kept &= [all(word in text for word in words) for text in self._texts]
         if query.class_name:
-            found &= classes == query.class_name
+            kept &= classes == query.class_name
         if query.certainty in CERTAINTIES:
             low, high = CERTAINTIES[query.certainty]
-            found &= (confidence >= low) & (confidence < high) & (mine == "")
-        places = np.flatnonzero(found)
-        if isinstance(among, list) and not query.sort:  # in the order of the list
-            places = np.array([place for node in among if found[place := self.loaded.index[node]]], dtype=np.int64)
+            kept &= (confidence >= low) & (confidence < high) & (mine == "")
+        places = range(len(ids)) if among is None else [index[node] for node in among if node in index]
+        found = np.array(places, dtype=np.int64)
+        found = found[kept[found]]
         if query.sort:
-            columns = {"class": classes, "certainty": confidence, "mine": mine, "id": np.array(ids, dtype=object)}
-            places = places[
-                np.argsort(self._sort_keys(query.sort.removeprefix("own "), columns)[places], kind="stable")
-            ]
-        return places[::-1] if query.descending else places
+            known = {"class": classes, "certainty": confidence, "mine": mine}
+            keys = known[query.sort] if query.sort in known else self._sort_keys(query.sort)
+            found = found[np.argsort(keys[found], kind="stable")]
+        return found[::-1] if query.descending else found
 
-    def _sort_keys(self, column: str, known: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _sort_keys(self, column: str) -> np.ndarray:
+        """Ids, titles or an own column: as numbers if they are, empty ones last."""
+        graph = self.loaded.graph
+        texts: Sequence[str] = self.loaded.ids
         if column == "title":
-            titles = self.loaded.graph.node_names or self.loaded.ids
-            return np.array([title.lower() for title in titles], dtype=object)
-        if column in known and column != "id":
-            return known[column]
-        texts = known.get(column)
-        if texts is None:
-            texts = np.array([value or "" for value in self.loaded.graph.cells[column].to_pylist()], dtype=object)
+            texts = graph.node_names or texts
+        elif column != "id":
+            texts = [value or "" for value in graph.cells[column.removeprefix("own ")].to_pylist()]
         try:
             return np.array([float(text) if text else np.inf for text in texts])
         except ValueError:
-            return texts
+            return np.array([text.lower() for text in texts], dtype=object)
 
     def rows(self, places: Sequence[int]) -> list[dict[str, Any]]:
         """The nodes at these places for a table; own columns follow."""
@@ -401,13 +390,9 @@ class Nodes:
 def picture_url(levels: np.ndarray) -> str:
     """A grey PNG with one pixel per value as a data URL: 0 is white, 1 is black."""
     grey = (255 * (1 - np.clip(np.nan_to_num(levels.astype(np.float64)), 0, 1))).round().astype(np.uint8)
-    rows, columns = grey.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in grey)
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)  # 8 bits, grey
-    png = b"\x89PNG\r\n\x1a\n"
-    for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
-        png += struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-    return "data:image/png;base64," + base64.b64encode(png).decode()
+    png = io.BytesIO()
+    Image.fromarray(grey).save(png, "png")
+    return "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
 
 
 def _features(loaded: LoadedGraph, index: int) -> np.ndarray:

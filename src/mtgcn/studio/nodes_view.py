@@ -10,7 +10,7 @@ from typing import Any
 
 from nicegui import ui
 
-from mtgcn.studio.elements import Tag, View, button, tag
+from mtgcn.studio.elements import View, button, choice, on_value, tag
 from mtgcn.studio.nodes import CERTAINTIES, Query
 from mtgcn.studio.state import Window, plural
 
@@ -63,14 +63,13 @@ class NodesView(View):
         super().__init__(window)
         self._query = Query()
         self._grid: ui.aggrid | None = None
-        self._selects: dict[str, Tag] = {}
         with tag("div", classes="page wide", id="nodes") as self.pane:
             with tag("div", classes="title-row"):
                 tag("h2", "Nodes")
                 tag("span", "", "soft number", role="status", id="found")
             with tag("div", classes="row", role="search"):
                 text = tag("input", type="search", placeholder="search all columns", aria_label="Search all columns")
-                text.on("input", self._search, throttle=0.3, js_handler="(event) => emit(event.target.value)")
+                on_value(text, "input", partial(self._filter, "text"), throttle=0.3)
                 self._filters = tag("div", classes="row")
             self._bulk = tag("div", classes="row", id="bulk")
             self._holder = tag("div", classes="grid-holder")
@@ -89,23 +88,17 @@ class NodesView(View):
     def _draw_filters(self) -> None:
         classes = {"": "every class"} | {name: name for name in self.studio.snapshot.classes}
         certainties = {"": "any certainty"} | {name: name for name in CERTAINTIES}
-        self._select("Which nodes", LISTS, self.window.listed, self._list)
-        self._select("Class", classes, self._query.class_name, partial(self._filter, "class_name"))
-        self._select("Certainty", certainties, self._query.certainty, partial(self._filter, "certainty"))
-
-    def _select(self, title: str, options: dict[str, str], chosen: str, choose: Any) -> Tag:
-        with tag("select", aria_label=title) as made:
-            for value, text in options.items():
-                tag("option", text, value=value, selected=True if value == chosen else None)
-        made.on("change", lambda event: choose(str(event.args)), js_handler="(event) => emit(event.target.value)")
-        return made
+        choice("Which nodes", LISTS, self.window.listed, self._list)
+        choice("Class", classes, self._query.class_name, partial(self._filter, "class_name"))
+        choice("Certainty", certainties, self._query.certainty, partial(self._filter, "certainty"))
 
     def _draw_bulk(self) -> None:
         classes = self.studio.snapshot.classes
         self._class = classes[0] if classes else ""
         if classes:
             tag("span", "Label as", "soft small")
-            self._select("Class for the selected nodes", {name: name for name in classes}, "", self._choose_class)
+            names = {name: name for name in classes}
+            choice("Class for the selected nodes", names, self._class, partial(setattr, self, "_class"))
             button("the selected", partial(self._label, False, False), "main", data_keep="selected")
             button("all found", partial(self._label, True, False), id="label-found", data_keep="found")
             button("Remove labels of the selected", partial(self._label, False, True), data_keep="remove")
@@ -169,9 +162,6 @@ class NodesView(View):
 
     # Events
 
-    def _search(self, event: Any) -> None:
-        self._filter("text", str(event.args))
-
     def _filter(self, name: str, value: str) -> None:
         self._query = replace(self._query, **{name: value})  # type: ignore[arg-type]
         self.window.draw()
@@ -185,9 +175,6 @@ class NodesView(View):
             self.window.listed = which
 
         await self.window.act(action)
-
-    def _choose_class(self, name: str) -> None:
-        self._class = name
 
     async def _click(self, event: Any) -> None:
         if event.args.get("colId") == "title":

@@ -13,17 +13,21 @@ from fastapi import Depends, FastAPI, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from nicegui import Client, app, ui
 
+from mtgcn.report import fit_page
 from mtgcn.report.pages import class_variables, colour_variables
 from mtgcn.studio.data_view import DataView
 from mtgcn.studio.elements import Keys, Tag, View, button, tag
 from mtgcn.studio.fitting import FitWorker
 from mtgcn.studio.label_view import LabelView
+from mtgcn.studio.map_view import colour_bytes, place_bytes
 from mtgcn.studio.model_view import ModelView
 from mtgcn.studio.nodes import Query
 from mtgcn.studio.nodes_view import NodesView
 from mtgcn.studio.project import Project
 from mtgcn.studio.state import POLL_SECONDS, Action, Studio, Window, class_keys, error_line, fit_status, plural
 
+FRESH = {"Cache-Control": "no-store"}
+NODE_MAP = Path(fit_page.__file__).parent / "templates" / "node_map.js"
 STYLES = Path(__file__).parent / "static" / "studio.css"
 FAVICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path d="M8 23 16 8l9 12" fill="none" '
@@ -58,8 +62,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
             content = await asyncio.to_thread(studio.nodes.export, name, own_columns=own_columns, excel=excel)
         except Exception as error:
             return PlainTextResponse(error_line(error), 409)
-        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
-        return Response(content, headers=headers)
+        return Response(content, headers=FRESH | {"Content-Disposition": f'attachment; filename="{name}"'})
 
     @application.get("/nodes")
     async def rows(query: Annotated[Query, Depends()], which: str = "", start: int = 0, end: int = 100) -> Response:
@@ -76,7 +79,24 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
             more = [{"number": numbers.get(row["class"], -1), "why": why.get(row["id"], "")} for row in shown]
             return {"total": len(places), "rows": [row | extra for row, extra in zip(shown, more, strict=True)]}
 
-        return JSONResponse(await asyncio.to_thread(found), headers={"Cache-Control": "no-store"})
+        return JSONResponse(await asyncio.to_thread(found), headers=FRESH)
+
+    @application.get("/map/{part}")
+    async def map_part(part: str) -> Response:
+        """The places or the colours of the nodes on the map as bytes, or what to show about one by its number."""
+        nodes, points = studio.nodes, studio.points
+        if nodes is None or points is None:
+            return PlainTextResponse("There is no map yet.", 409)
+        if part == "places":
+            content = await asyncio.to_thread(place_bytes, points.places)
+        elif part == "colours":
+            content = await asyncio.to_thread(colour_bytes, studio)
+        elif part.isdecimal() and int(part) < len(points.nodes):
+            [node] = await asyncio.to_thread(nodes.listed, [nodes.loaded.ids[points.nodes[int(part)]]])
+            return JSONResponse({"title": node.title, "text": node.class_text, "picture": node.picture}, headers=FRESH)
+        else:
+            return PlainTextResponse("There is no such node.", 404)
+        return Response(content, headers=FRESH, media_type="application/octet-stream")
 
     @application.get("/picture/{load}/{node}/{column}")
     async def picture(load: int, node: int, column: int) -> Response:
@@ -89,7 +109,8 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
                 return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
         return PlainTextResponse("There is no such picture.", 404)
 
-    app.add_static_file(local_file=STYLES, url_path="/studio.css")
+    for file in (STYLES, NODE_MAP):
+        app.add_static_file(local_file=file, url_path=f"/{file.name}", max_cache_age=0)  # another version may follow
     ui.add_head_html('<link rel="stylesheet" href="/studio.css">', shared=True)
     ui.page("/", title="mtgcn studio", favicon=FAVICON)(lambda: Page(studio))
     app.on_exception(show_error)
@@ -156,7 +177,7 @@ class Page(View):
             }
         # In the context of the page: the element whose event is handled may be gone after a redraw.
         window.updates = [partial(within, client, view.update) for view in (self, *views.values())]
-        window.go = partial(within, client, self.go)
+        window.go = partial(within, client, self._go_on)
         self.go("Label" if studio.snapshot.load else "Data")
         ui.timer(POLL_SECONDS, window.poll)
 
@@ -166,6 +187,11 @@ class Page(View):
             pane.show(name == title)
             self._tabs[name].attributes(aria_current="page" if name == title else None)
         self.window.draw()
+
+    def _go_on(self, title: str) -> None:
+        """Show another view after an action, and move the focus there."""
+        self.go(title)
+        self._tabs[title].run_method("focus")
 
     def update(self) -> None:
         """Redraw the bar if something changed."""

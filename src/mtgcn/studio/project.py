@@ -124,9 +124,7 @@ class Project(ProjectFolder):
 
     def load_dataset(self, name: str, *, window: str = "") -> None:
         """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
-        source = Source(dataset=name)
-        if self.state.source != source:
-            self._load(lambda load: source, window)
+        self._load(lambda load: Source(dataset=name, given=name), window)
 
     def load_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
         """Load copies of files. Their labels go to `labels.csv`; one that exists before the first load is kept.
@@ -134,6 +132,11 @@ class Project(ProjectFolder):
         `pictures` is the folder that paths of pictures are relative to.
         """
         self._load(lambda load: copy_files(files, self, load, pictures), window)
+
+    def reload_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
+        """Load the copies of the files again with other options, such as roles of columns. Labels, classes and skipped
+        nodes of the person stay, also if the rows have other ids."""
+        self._load(lambda load: copy_files(files, self, load, pictures), window, again=True)
 
     def load_model(self, model: Path) -> None:
         """Load graph and labels of a copy of a model that `mtgcn fit` saved."""
@@ -165,7 +168,7 @@ class Project(ProjectFolder):
             history = (*history, Change(title=f"opened {title}", window=window, opened=before.load))
         self._replace(state.model_copy(update={"history": history}))
 
-    def _load(self, copy: Callable[[int], Source], window: str) -> None:
+    def _load(self, copy: Callable[[int], Source], window: str, *, again: bool = False) -> None:
         with self._changing():
             before = self.state
             load = max([before.load, *self.kept()]) + 1
@@ -173,23 +176,46 @@ class Project(ProjectFolder):
             shutil.rmtree(copies, ignore_errors=True)  # of an interrupted load
             try:
                 source = copy(load)
-                loaded = read_source(source, self, load)
+                if again:
+                    source = source.model_copy(update={"given": self.source.given})
+                same = not again and before.source is not None and before.source.given == source.given
+                loaded = self.loaded if same else read_source(source, self, load)
             except BaseException:
                 shutil.rmtree(copies, ignore_errors=True)
                 raise
-            same = before.source is not None and before.source.model_dump_json() == source.model_dump_json()
-            if same and self.loaded.equals(loaded):  # the same command again
+            if same:  # the same command again
                 shutil.rmtree(copies, ignore_errors=True)
             else:
-                state = State(load=load, source=source, classes=loaded.graph.class_names)
-                self._loaded = load, loaded
-                if before.source is None:
-                    self._take_existing_labels(loaded)
-                    self._write_state(state)
-                else:
-                    opened = Change(title=f"loaded {source.title}", window=window, opened=before.load)
-                    self._replace(state.model_copy(update={"history": (opened,)}))
+                self._open(State(load=load, source=source, classes=loaded.graph.class_names), loaded, window, again)
             shutil.rmtree(self.path(UPLOADS), ignore_errors=True)
+
+    def _open(self, state: State, loaded: LoadedGraph, window: str, again: bool) -> None:
+        labels: dict[str, str | None] = {}
+        if again:
+            state, labels = self._taken_along(state, loaded)
+        self._loaded, before = (state.load, loaded), self.state
+        if before.source is None or state.source is None:
+            self._take_existing_labels(loaded)
+            self._write_state(state)
+        else:
+            opened = Change(title=f"loaded {state.source.title}", window=window, opened=before.load)
+            self._replace(state.model_copy(update={"history": (opened,)}))
+            self._update_labels(labels)
+
+    def _taken_along(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
+        """The state of a load with the classes and skipped nodes of the present one, and the labels that a person
+        changed. Nodes are the same by their places, or by their ids if some were left out."""
+        before, given, labels = self.loaded, self.loaded.labels, self.labels()
+        by_place = len(before.ids) == len(loaded.ids)
+        now = dict(zip(before.ids if by_place else loaded.ids, loaded.ids, strict=True))
+        own = {node for node in {*labels, *given} & now.keys() if labels.get(node) != given.get(node)}
+        used, old = {*state.classes, *(labels.get(node) for node in own)}, before.graph.class_names
+        kept = (name for name in self.classes if name in used or name not in old)
+        update = {
+            "classes": tuple(dict.fromkeys([*kept, *state.classes])),
+            "skipped": tuple(now[node] for node in self.skipped if node in now),
+        }
+        return state.model_copy(update=update), {now[node]: labels.get(node) for node in own}
 
     def _take_existing_labels(self, loaded: LoadedGraph) -> None:
         """Merge the labels of a file that exists before the first load; labels of another graph are renamed."""
@@ -285,11 +311,8 @@ class Project(ProjectFolder):
         """Remove a class and its labels."""
         with self._changing():
             self._check_class(name)
-            labels: dict[str, tuple[str | None, str | None]] = {
-                node: (name, None) for node, label in self.labels().items() if label == name
-            }
-            classes = self.classes, tuple(other for other in self.classes if other != name)
-            self._apply(Change(title=f"deleted class {name}", window=window, labels=labels, classes=classes))
+            others = [other for other in self.classes if other != name]
+            self._set_classes(f"deleted class {name}", window, others, {name: None})
 
     def move_class(self, name: str, places: int, *, window: str = "") -> None:
         """Move a class up (negative) or down in the order of the keys."""
@@ -297,16 +320,15 @@ class Project(ProjectFolder):
             self._check_class(name)
             names = [other for other in self.classes if other != name]
             names.insert(max(0, self.classes.index(name) + places), name)
-            if tuple(names) != self.classes:
-                self._apply(Change(title=f"moved class {name}", window=window, classes=(self.classes, tuple(names))))
+            self._set_classes(f"moved class {name}", window, names)
 
     def rename_class(self, before: str, after: str, *, window: str = "") -> str:
         """Rename a class in all its labels; returns the normalised name."""
         with self._changing():
             self._check_class(before)
             after = checked_class(after, [name for name in self.classes if name != before])
-            if after != before:
-                self._replace_class(before, after, f"renamed class {before} to {after}", window)
+            names = [after if name == before else name for name in self.classes]
+            self._set_classes(f"renamed class {before} to {after}", window, names, {before: after})
             return after
 
     def merge_classes(self, name: str, into: str, *, window: str = "") -> None:
@@ -316,7 +338,22 @@ class Project(ProjectFolder):
             self._check_class(into)
             if name == into:
                 raise InputError(f"class {shown(name)} cannot be merged with itself; name two classes")
-            self._replace_class(name, into, f"merged class {name} into {into}", window)
+            others = [other for other in self.classes if other != name]
+            self._set_classes(f"merged class {name} into {into}", window, others, {name: into})
+
+    def _check_class(self, name: str) -> None:
+        if name not in self.classes:
+            raise unknown_name("class", name, self.classes)
+
+    def _set_classes(
+        self, title: str, window: str, names: Sequence[str], replaced: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Set the classes, and replace the one of some labels."""
+        by, classes = replaced or {}, (self.classes, tuple(names))
+        labels = {node: (name, by[name]) for node, name in self.labels().items() if name in by}
+        renamed = next(((before, after) for before, after in by.items() if after is not None), None)
+        if classes[0] != classes[1]:
+            self._apply(Change(title=title, window=window, labels=labels, classes=classes, renamed=renamed))
 
     def undo(self, *, window: str = "") -> Change | None:
         """Undo the last change of a window; None without one. Values changed again since then stay."""
@@ -333,18 +370,6 @@ class Project(ProjectFolder):
         """Drop renames that the fitted model knows."""
         with self._changing():
             self._update_state(renamed=tuple(pair for pair in self.state.renamed if pair not in renamed))
-
-    def _check_class(self, name: str) -> None:
-        if name not in self.classes:
-            raise unknown_name("class", name, self.classes)
-
-    def _replace_class(self, name: str, by: str, title: str, window: str) -> None:
-        merged = (name,) if by in self.classes else ()
-        classes = tuple(by if other == name else other for other in self.classes if other not in merged)
-        labels = {node: (name, by) for node, label in self.labels().items() if label == name}
-        self._apply(
-            Change(title=title, window=window, labels=labels, classes=(self.classes, classes), renamed=(name, by))
-        )
 
     def _apply(self, change: Change) -> None:
         """Write labels first: a kill after that costs the undo of this change, a kill before it costs nothing."""

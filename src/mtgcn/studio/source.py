@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ import numpy as np
 
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
-from mtgcn.estimator.persistence import load_model, save_model
+from mtgcn.estimator.persistence import load_model, read_card, save_model
 from mtgcn.graph import Graph
 from mtgcn.io.archives import suffix_of
 from mtgcn.io.graph_files import READERS
@@ -88,12 +89,6 @@ class LoadedGraph:
         """Identifies the graph, so that a model of another graph is recognised."""
         return fingerprint(self.ids, self.graph.adjacency, self.graph.features)
 
-    def equals(self, other: LoadedGraph) -> bool:
-        """Whether another graph has the same nodes, edges, features, labels and cells."""
-        cells, others = self.graph.cells, other.graph.cells
-        same_cells = others is None if cells is None else others is not None and cells.equals(others)
-        return same_cells and self.fingerprint == other.fingerprint and self.labels == other.labels
-
     @property
     def labels(self) -> dict[str, str]:
         return {self.ids[node]: self.graph.class_names[self.graph.labels[node]] for node in self.graph.known}
@@ -148,11 +143,13 @@ def copy_files(files: TableOptions, folder: ProjectFolder, load: int, pictures: 
     left_out = {*SUFFIXES, "few_labels", "preprocessing"}
     options = {key: value for key, value in asdict(files).items() if key not in left_out}
     where = "" if pictures is None else str(pictures.resolve())
-    return Source(files={role: path.name for role, path in paths.items()}, options=options, pictures=where)
+    names = {role: path.name for role, path in paths.items()}
+    given = fingerprint((names, options, where, [sha256(content).hexdigest() for content in contents.values()]))
+    return Source(files=names, options=options, pictures=where, given=given)
 
 
 def copy_model(model: Path, folder: ProjectFolder, load: int) -> Source:
     """Copy a saved model into the project."""
     name = checked_name(model.resolve().name)
     save_model(load_model(model), folder.path(FILES, str(load), name))
-    return Source(files={"model": name})
+    return Source(files={"model": name}, given=read_card(model)["sha256"])

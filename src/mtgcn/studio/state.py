@@ -1,7 +1,8 @@
 """The state of the application: `Studio`, shared by all windows, and `Window`, one browser window. The views draw it.
 
-One loop polls the project and the fit worker and computes in other threads. Windows compare `revision` and redraw what
-changed. So the page never blocks, and changes by another window, another process or an editor appear everywhere.
+One loop polls the project and the fit worker and computes in other threads. What changes is replaced by a new object,
+and windows redraw what was replaced. So the page never blocks, and changes by another window, another process or an
+editor appear everywhere.
 """
 
 from __future__ import annotations
@@ -72,12 +73,10 @@ class Studio:
         self.points: MapPoints | None = None
         self.queue: Mapping[str, str] = {}  # nodes to label next, each with the reason
         self.auto_fit = True
-        self.revision = 0  # of everything but the progress of a fit
         self._last_fit_labels: Mapping[str, str] = {}
         self.changed: Sequence[str] = ()  # nodes whose predicted class the last fit changed
         self.chosen: Sequence[str] = ()  # nodes chosen on the map
         self._queue_for: tuple[object, int] = (None, 0)  # load and model, and number of labelled and skipped nodes
-        self._points_for: object = None  # load and model
         self._placing: tuple[object, Future[MapPoints]] = (None, Future())  # load and model, and the map under way
         self.map_patience = 0.2  # seconds that a round of the loop waits for the map
         self._quick_labels: Mapping[str, str] = {}
@@ -113,11 +112,9 @@ class Studio:
         """Start a fit on the present labels."""
         self._last_fit_labels = self.snapshot.labels
         await asyncio.to_thread(self.worker.start)
-        self.revision += 1
 
     async def cancel(self) -> None:
         await asyncio.to_thread(self.worker.cancel)
-        self.revision += 1
 
     # The loop
 
@@ -141,9 +138,7 @@ class Studio:
         except Exception as failure:
             error = error_line(failure, self.error)
         self._failed_on = (*polled, self.nodes) if polled else None
-        if error != self.error:
-            self.error = error
-            self.revision += 1
+        self.error = error
 
     async def poll(self) -> None:
         """Read the project."""
@@ -153,7 +148,6 @@ class Studio:
             self.changed, self._quick_labels = (), {}
         if snapshot != self.snapshot:
             self.snapshot = snapshot
-            self.revision += 1
 
     def _read(self) -> Snapshot:
         project, state, nodes = self.project, self.project.state, self.nodes
@@ -171,7 +165,6 @@ class Studio:
             self.nodes = nodes
             if old is not None and nodes.version != old.version and old.model is not None and nodes.model is not None:
                 self.changed = nodes.changes(old)
-            self.revision += 1
             await self.poll()  # the number of new labels
         # Whenever a thread is awaited, another graph may be loaded, which removes the nodes.
         model = nodes.load, nodes.version
@@ -181,17 +174,11 @@ class Studio:
             queue = await asyncio.to_thread(nodes.queue, QUEUE_LENGTH)
             if self.nodes is nodes:
                 self.queue, self._queue_for = queue, wanted
-                self.revision += 1
-        if self._points_for != model:
-            # A large map takes a while, during which the queue goes on.
-            if self._placing[0] != model:
-                self._placing = model, in_background(map_points, self.project, None if nodes.quick else nodes.model)
-            placing = self._placing[1]
-            await asyncio.wait([asyncio.wrap_future(placing)], timeout=self.map_patience)
-            if placing.done() and self.nodes is nodes:
-                self._points_for = model
-                self.points = placing.result()
-                self.revision += 1
+        if self._placing[0] != model:
+            self._placing = model, in_background(map_points, self.project, None if nodes.quick else nodes.model)
+        placing = asyncio.wrap_future(self._placing[1])  # a large map takes a while, during which the queue goes on
+        if (await asyncio.wait([placing], timeout=self.map_patience))[0] and self.nodes is nodes:
+            self.points = placing.result()
         if self.nodes is nodes:
             await self._fit_if_due()
 
@@ -268,7 +255,7 @@ class Window:
 
     async def poll(self) -> None:
         """Redraw if the studio changed."""
-        if self._shown != (self.studio.revision, self.node) and not self._lock.locked():
+        if self._shown != self._sources and not self._lock.locked():
             async with self._lock:
                 await self._refresh()
         self.draw()
@@ -361,7 +348,7 @@ class Window:
             self._load, self._history, self._position = studio.snapshot.load, [], -1
         if self.node is None or self._waiting:
             self._waiting = not self._forward()
-        revision, node, nodes = studio.revision, self.node, studio.nodes
+        sources, node, nodes = self._sources, self.node, studio.nodes
         view, upcoming = None, []
         if node is not None and nodes is not None:
             following = [one for one in studio.queue if one not in studio.snapshot.done and one != node][:MAX_UPCOMING]
@@ -372,7 +359,12 @@ class Window:
                 self.show_error(error)
                 view = NodeView(Node(node))
         self.view, self.upcoming, self.reason = view, upcoming, studio.queue.get(node or "", "")
-        self._shown = revision, node
+        self._shown = sources
+
+    @property
+    def _sources(self) -> tuple[object, ...]:
+        """What the view of the node is made of."""
+        return self.studio.snapshot, self.studio.nodes, self.studio.queue, self.node
 
 
 def in_background(function: Callable[..., T], *arguments: object) -> Future[T]:
@@ -419,7 +411,7 @@ ON_THE_PAGE = [  # remedies of the command line, and those of the page
     (r"; --column weight=.* takes it as edge weights", "; name it weight to use it as edge weights"),
     (r"use --unknown-nodes drop .*", 'choose "Leave out unknown nodes"'),
     (r"; use --header \w+ if .*", ""),
-    (r"--knn N changes it", "the number can be changed when the file is loaded"),
+    (r"--knn N changes it", "the number can be changed with the roles of the columns"),
     (r"(choose one|name the column( of the classes)?) by --\S+( NAME)?", "choose its role above the column"),
     (r"--column (category|number|date|text|label|id|name|ignore)=(\S+?)(?=[;,. ]|$)", r"the role \1 for \2"),
     (r"--exclude (\S+)", r"the role ignore for \1"),

@@ -117,6 +117,7 @@ class Source(Record):
     files: dict[Role, FileName] = {}
     options: dict[str, Any] = {}  # how to read the files: knn, metric, columns, …
     pictures: str = ""  # the folder that paths of pictures are relative to; "": none are shown
+    given: str = ""  # identifies what was loaded, before roles were changed: the same again is not loaded
 
     @property
     def title(self) -> str:
@@ -188,8 +189,8 @@ def label_table(labels: Mapping[str, str]) -> bytes:
 def checked_class(name: str, known: Sequence[str] = ()) -> str:
     """Normalise the name of a new class, so that `labels.csv` gives back the same name.
 
-    >>> checked_class(" cat "), checked_class("2.0")
-    ('cat', '2')
+    >>> checked_class(" big  cat "), checked_class("2.0"), checked_class("007", ["7"])
+    ('big cat', '2', '007')
     """
     name = class_named(" ".join(name.split()), ())
     check_names([name], "class")

@@ -346,9 +346,7 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
     else:
         yield _fitted_line(summary)
         yield f"confidence  {100 * (summary.mean_confidence or 0):.1f} % on average over unlabelled nodes"
-        yield f"accuracy    {_accuracy_text(summary)}"
-        yield from _score_lines(summary)
-        yield from _gain_lines(summary)
+        yield from _accuracy_lines(summary)
         if summary.peers is not None and summary.teaching is not None:
             yield from (f"peers       {line}" for line in _peer_lines(summary.peers, summary.teaching))
     yield from _remark_lines(summary)
@@ -378,28 +376,23 @@ def _by_class(counts: Mapping[str, int]) -> str:
     return f"{total}: {listed} and {more} more" if more > 0 else f"{total}: {listed}"
 
 
-def _accuracy_text(summary: FitSummary) -> str:
-    """The cross-validated accuracy with its interval, or why there is none."""
+def _accuracy_lines(summary: FitSummary, before: str = "") -> Iterator[str]:
+    """The cross-validated accuracy with its interval, or why there is none, `before` a refit, and another score."""
     expected = summary.expected_accuracy
     if expected is None:
-        return f"not known: {summary.why_no_expected_accuracy}"
-    low, high = (round(100 * end) for end in expected.ci90)
-    return (
-        f"{100 * expected.accuracy:.0f} % expected (90 % interval {low} to {high}), cross-validated on "
-        f"{expected.labels} labels in {_count(expected.folds, 'fold')}"
-    )
-
-
-def _score_lines(summary: FitSummary) -> Iterator[str]:
+        yield f"accuracy    not known: {summary.why_no_expected_accuracy}{before}"
+    else:
+        low, high = (round(100 * end) for end in expected.ci90)
+        yield (
+            f"accuracy    {100 * expected.accuracy:.0f} % expected (90 % interval {low} to {high}), cross-validated on "
+            f"{expected.labels} labels in {_count(expected.folds, 'fold')}{before}"
+        )
     if found := summary.expected_score:
         low, high = (round(100 * end) for end in found.ci95)
         title = SCORE_TITLES[found.score]
         yield f"score       {title} {100 * found.value:.0f} % expected (95 % interval {low} to {high})"
-
-
-def _gain_lines(summary: FitSummary) -> Iterator[str]:
-    if summary.expected_accuracy is not None and summary.expected_accuracy.gain is not None:
-        yield f"labelling   {summary.expected_accuracy.gain}"
+    if expected is not None and expected.gain is not None:
+        yield f"labelling   {expected.gain}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -446,12 +439,8 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
     now, then = (f"{100 * share:.1f} %" for share in (fit.mean_confidence or 0, refit.mean_confidence_before))
     yield f"confidence  {now} on average over unlabelled nodes; {then} before"
     before = refit.expected_accuracy_before
-    if before is not None:
-        yield f"accuracy    {_accuracy_text(fit)}; {100 * before['accuracy']:.0f} % before"
-    else:
-        yield f"accuracy    {_accuracy_text(fit)}{'; not known before' if fit.expected_accuracy else ''}"
-    yield from _score_lines(fit)
-    yield from _gain_lines(fit)
+    was = "; not known before" if fit.expected_accuracy else ""
+    yield from _accuracy_lines(fit, was if before is None else f"; {100 * before['accuracy']:.0f} % before")
     yield from _remark_lines(fit)
     yield f"model       {fit.model}"
 

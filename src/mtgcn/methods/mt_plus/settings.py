@@ -93,7 +93,7 @@ class MTPlusSettings(ViewSettings):
     prior_hops: NonNegativeFloat = 1.0  # prior weight of the hops
     prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
     prior_size: NonNegativeFloat = 0.5  # prior weight of the size
-    prior_columns: NonNegativeFloat = 3.0  # prior weight of the columns
+    prior_columns: NonNegativeFloat = 6.0  # prior weight of the columns
     prior_waves: NonNegativeFloat = 1.5  # prior weight of the waves
     prior_forest: NonNegativeFloat = 3.0  # prior weight of the forest
     prior_labels: NonNegativeFloat = 1.0  # labels per peer that the prior counts as
@@ -125,7 +125,7 @@ class MTPlusSettings(ViewSettings):
     expected_skill_labels: NonNegativeFloat = 25.0  # labels that this expectation counts as
 
     # For tables, `table_NAME` replaces NAME: columns have the largest weights, and teaching needs more evidence.
-    table_prior_features: NonNegativeFloat = 3.0  # prior weight of the features of a table
+    table_prior_features: NonNegativeFloat = 1.0  # prior weight of the features of a table
     table_prior_hops: NonNegativeFloat = 0.5  # prior weight of the hops of a table
     table_expected_skill: Probability = 0.5  # expected skill on a table
     table_expected_skill_labels: NonNegativeFloat = 10.0  # labels that this expectation counts as

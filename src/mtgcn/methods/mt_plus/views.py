@@ -72,6 +72,7 @@ FAR_EDGES, SIZE = "far edges", "size"
 COLUMNS, WAVES, FOREST = "columns", "waves", "forest"
 ENCODERS = (INFOMAX, HELD_INFOMAX)  # in the order in which they are trained side by side
 
+SMALL = 64  # most cosines that MKL computes in one thread; a second thread is much slower for a single row
 MIN_ROW_LENGTH = 1e-5  # shorter centred rows are rounding errors in 32 bits and become 0
 MIN_SIZE_STD = 1e-6  # below this standard deviation all nodes have the same size
 SVD_TABLES = 7  # tables of the width of the edges view in memory during its SVD
@@ -490,7 +491,9 @@ def random_cosines(
         for array in (values, *_waves(values.shape[1], waves, frequency))
     )
     rows = torch.ones(len(values), waves + 1, device=device)
-    torch.addmm(shift, standardised, by, out=rows[:, :-1]).cos_()
+    cosines = torch.addmm(shift, standardised, by, out=rows[:, :-1])
+    for part in cosines.split(SMALL if len(rows) == 1 else waves, dim=1):
+        part.cos_()
     return rows
 
 

@@ -142,7 +142,8 @@ for (const button of document.querySelectorAll("[data-suggested]"))
   const frame = byId("rows"), body = frame.querySelector("tbody"), sortButtons = frame.querySelectorAll("[data-sort]");
   const search = byId("search"), ofClass = byId("of-class"), ofCertainty = byId("certainty");
   const allNodes = Array.from({ length: nodes.count }, (_, node) => node);
-  const haystack = allNodes.map((node) => `${nodes.id(node)}\n${data.classes[nodes.predicted(node)]}`.toLowerCase());
+  const texts = (node) => [nodes.id(node), data.classes[nodes.predicted(node)], ...nodes.cells(node).map(([, cell]) => cell)];
+  const haystack = allNodes.map((node) => texts(node).join("\n").toLowerCase());
 
   // Ranks of the names in natural order (node 9 before node 10), so that sorting compares numbers.
   const { compare } = new Intl.Collator(undefined, { numeric: true });

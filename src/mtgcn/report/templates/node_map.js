@@ -1,5 +1,5 @@
 // The map of the page of a fit and of the studio: points by WebGL; names, edges and lasso in an SVG above them.
-const NO_CLASS = 65535, REACH = 14, CLOSEST = 60, MARGIN = 20, LINE = 19, CELLS = 16, SHAPES = 5;
+const NO_CLASS = 65535, REACH = 14, CLOSEST = 60, MARGIN = 20, LINE = 19, CELLS = 8, SHAPES = 5;
 const NONE = 0, DOUBT = 1, FAIR = 2, SURE = 3, YOURS = 4;  // how a point is drawn; higher ones are on top
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -59,6 +59,7 @@ const FRAME = `<style>
 .map-sheet .lasso { fill: var(--ink); fill-opacity: .07; stroke-dasharray: 5 4; stroke-width: 1.5; }
 .map-hint { position: absolute; z-index: 2; pointer-events: none; max-width: min(20rem, 80%); padding: .35rem .6rem; border-radius: 6px; background: var(--ink); color: var(--paper); font-size: .85rem; line-height: 1.4; overflow-wrap: anywhere; }
 .map-hint :is(b, span) { display: block; }
+.map-hint img { width: 6rem; height: 6rem; margin-top: .3rem; object-fit: contain; }
 .map-foot { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: center; gap: .4rem 1rem; padding: .5rem .8rem; }
 .map-buttons { display: flex; gap: .3rem; }
 .node-map .map-buttons button { min-width: 2.2rem; height: 2.2rem; padding: 0 .6rem; border: 1px solid var(--rule); border-radius: 6px; background: var(--paper); color: inherit; font: inherit; font-size: .9rem; cursor: pointer; }
@@ -86,9 +87,9 @@ const HOLLOW = "fill:none;stroke:var(--soft)", RING = "fill:none;stroke:var(--in
 const grouped = (number) => number.toLocaleString("en").replaceAll(",", "\u202f");
 const between = (low, value, high) => Math.min(high, Math.max(low, value));
 
-class NodeMap {
+export class NodeMap {
   // x, y: coordinates. levels: the confidence from which a prediction is sure, and below which it is in doubt.
-  // about(node): the lines of the hint. onNode(node): a click or Enter. onLasso(nodes): none when the lasso is removed.
+  // about(node): the lines of the hint, texts or elements, or a promise of them. onNode(node): a click or Enter. onLasso(nodes): none when the lasso is removed.
   // Optional: total: nodes of the graph. neighboursOf(node): shown while the pointer is on a node. marks: nodes with a
   // number. wheel: whether the wheel zooms; otherwise Ctrl and the wheel do, as pinching does.
   constructor(frame, options) {
@@ -227,7 +228,7 @@ class NodeMap {
   // ---- points
   setUp() {
     const gl = this.gl = this.canvas.getContext("webgl2", { antialias: false, preserveDrawingBuffer: true });
-    if (!gl) return;
+    if (!gl) return this.sheet.append("This browser has no WebGL 2, which the map needs.");
     const program = gl.createProgram();
     for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
       const shader = gl.createShader(kind);
@@ -243,7 +244,7 @@ class NodeMap {
     this.buffers = Array.from({ length: 4 }, () => gl.createBuffer());
   }
   restyle() { this.stale = true; this.draw(); }
-  draw() { this.frame ??= requestAnimationFrame(() => { this.frame = null; this.paint(); }); }
+  draw() { if (this.gl) this.frame ??= requestAnimationFrame(() => { this.frame = null; this.paint(); }); }
   // Colours, shapes and the order of the points, and a place for the name of each class.
   style() {
     const css = getComputedStyle(this.canvas), count = this.x.length, seen = {};
@@ -268,7 +269,6 @@ class NodeMap {
     Object.assign(this, { looks, levelOf: levels, ink: rgb("ink"), paper: rgb("paper"), stale: false });
     this.nameClasses();
     const { gl } = this;
-    if (!gl) return;
     [this.x, this.y, looks, order].forEach((values, number) => {
       const target = number < 3 ? gl.ARRAY_BUFFER : gl.ELEMENT_ARRAY_BUFFER;
       gl.bindBuffer(target, this.buffers[number]);
@@ -285,55 +285,33 @@ class NodeMap {
     if (this.stale) this.style();
     const { canvas, gl, view } = this, ratio = canvas.width / this.width, unit = this.unit();
     const size = Math.sqrt(Math.min(1, this.width / 640) * view.scale), radius = Math.min(7, between(1, 280 / Math.sqrt(this.x.length), 4.5) * size);
-    if (gl) {
-      gl.viewport(0, 0, canvas.width, canvas.height);
-      gl.clear(gl.COLOR_BUFFER_BIT);
-      this.uniform("centre", view.x, view.y);
-      this.uniform("unit", (2 * unit) / this.width, (-2 * unit) / this.height);
-      this.uniform("radius", radius * ratio);
-      this.uniform("pixel", ratio);
-      gl.drawElements(gl.POINTS, this.order.length, gl.UNSIGNED_INT, 0);
-    } else this.paintSquares(radius, ratio);
+    gl.viewport(0, 0, canvas.width, canvas.height);
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    this.uniform("centre", view.x, view.y);
+    this.uniform("unit", (2 * unit) / this.width, (-2 * unit) / this.height);
+    this.uniform("radius", radius * ratio);
+    this.uniform("pixel", ratio);
+    gl.drawElements(gl.POINTS, this.order.length, gl.UNSIGNED_INT, 0);
     this.paintAbove(radius);
     this.frames += 1;
   }
-  paintSquares(radius, ratio) {  // in browsers without WebGL
-    const pen = this.canvas.getContext("2d"), hole = `rgb(${this.paper})`;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, this.width, this.height);
-    for (const node of this.order) {
-      const [x, y] = this.place(node), level = this.levelOf[node], half = level === YOURS ? radius + 2 : radius;
-      const square = (colour, side) => { pen.fillStyle = colour; pen.fillRect(x - side, y - side, 2 * side, 2 * side); };
-      square(level === YOURS ? `rgb(${this.ink})` : `rgb(${this.looks.subarray(4 * node, 4 * node + 3)})`, half);
-      if (level === YOURS) square(`rgb(${this.looks.subarray(4 * node, 4 * node + 3)})`, radius);
-      if (level === DOUBT) square(hole, 0.6 * radius);
-    }
-  }
 
   // ---- names, edges, lasso and hint
-  // A class name is at the mean of the nodes in the densest nine cells of a grid; marks have numbers.
+  // A class name is at the mean of the nodes in the densest cell of a grid; marks have numbers.
   nameClasses() {
-    const { classes, extent, middle, names } = this, counts = new Uint32Array(names.length * CELLS * CELLS);
-    const cells = [this.x, this.y].map((values, axis) => Uint8Array.from(values, (value) => CELLS * between(0, (value - middle[axis]) / extent[axis] + 0.5, 0.999)));
-    const eachNamed = (act) => {
-      for (let node = 0; node < this.x.length; node++)
-        if (classes && classes[node] < names.length && !this.hides(node)) act(classes[node], node, cells[0][node], cells[1][node]);
-    };
-    eachNamed((number, node, column, row) => { counts[(number * CELLS + row) * CELLS + column] += 1; });
-    const found = names.map((name) => ({ name, nodes: 0, x: 0, y: 0 })), near = [-1, 0, 1];
-    found.forEach((one, number) => {
-      for (let row = 1; row < CELLS - 1; row++)
-        for (let column = 1; column < CELLS - 1; column++) {
-          let nodes = 0;
-          for (const down of near) for (const across of near) nodes += counts[(number * CELLS + row + down) * CELLS + column + across];
-          if (nodes > one.nodes) Object.assign(one, { nodes, row, column });
-        }
-    });
-    eachNamed((number, node, column, row) => {
-      const one = found[number];
-      if (Math.abs(row - one.row) > 1 || Math.abs(column - one.column) > 1) return;
-      one.x += this.x[node] / one.nodes;
-      one.y += this.y[node] / one.nodes;
+    const { x, y, classes, extent, middle, names } = this, size = 3 * CELLS * CELLS, sums = new Float64Array(size * names.length);
+    const cell = (value, axis) => Math.floor(CELLS * between(0, (value - middle[axis]) / extent[axis] + 0.5, 0.999));
+    for (let node = 0; node < x.length; node++) {
+      if (!classes || classes[node] >= names.length || this.hides(node)) continue;
+      const at = 3 * ((classes[node] * CELLS + cell(y[node], 1)) * CELLS + cell(x[node], 0));
+      sums[at] += 1;
+      sums[at + 1] += x[node];
+      sums[at + 2] += y[node];
+    }
+    const found = names.map((name, number) => {
+      let best = size * number;
+      for (let at = best; at < size * (number + 1); at += 3) if (sums[at] > sums[best]) best = at;
+      return { name, nodes: sums[best], x: sums[best + 1] / sums[best], y: sums[best + 2] / sums[best] };
     });
     const marks = this.marks.map((node, rank) => ({ name: `${rank + 1}`, x: this.x[node], y: this.y[node], above: 12 }));
     this.labels = [...marks, ...found.filter((one) => one.nodes).sort((one, other) => other.nodes - one.nodes)];
@@ -372,15 +350,19 @@ class NodeMap {
     hint.style.left = `${between(6, x + 14, this.width - hint.offsetWidth - 6)}px`;
     hint.style.top = `${y > hint.offsetHeight + 20 ? y - hint.offsetHeight - 14 : y + 14}px`;
   }
-  point(node) {
+  async point(node) {
     const { hint } = this;
     this.pointed = node;
-    hint.hidden = node < 0;
-    hint.replaceChildren(...(node < 0 ? [] : this.about(node)).map((line, number) => {
+    hint.hidden = true;
+    this.draw();
+    const lines = node < 0 ? [] : await this.about(node);
+    if (node !== this.pointed || !lines.length) return;
+    hint.replaceChildren(...lines.map((line, number) => {
       const part = document.createElement(number ? "span" : "b");
-      part.textContent = line;
+      part.append(line);
       return part;
     }));
+    hint.hidden = false;
     this.draw();
   }
 
@@ -476,36 +458,3 @@ class NodeMap {
     });
   }
 }
-
-// The component of the studio; arrays arrive as base64, and the nodes in the lasso leave as bits.
-const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
-const floats = (text) => new Float32Array(bytes(text));
-
-export default {
-  template: "<div></div>",
-  props: { x: String, y: String, ids: Array, levels: Array, total: Number },
-  mounted() {
-    const map = this.map = window.studioMap = new NodeMap(this.$el, {
-      x: floats(this.x), y: floats(this.y), levels: this.levels, total: this.total, wheel: true,
-      about: (node) => {
-        const name = map.names[map.classes?.[node]], confidence = Math.round((100 * map.confidence?.[node]) / 255);
-        return [this.ids[node], name === undefined ? "no prediction yet" : map.labelled[node] ? `${name}, your label` : `${name}, ${confidence} %`];
-      },
-      onNode: (node) => this.$emit("node", node),
-      onLasso: (nodes) => {
-        const bits = new Uint8Array(Math.ceil(this.ids.length / 8));
-        for (const node of nodes) bits[node >> 3] |= 1 << (node & 7);
-        this.$emit("lasso", btoa(Array.from(bits, (byte) => String.fromCharCode(byte)).join("")));
-      },
-    });
-  },
-  unmounted() { this.map.close(); },
-  methods: {
-    colour(classes, confidence, labelled, names) {
-      this.map.colour(new Uint16Array(bytes(classes)), new Uint8Array(bytes(confidence)), new Uint8Array(bytes(labelled)), names);
-    },
-    moveNodes(x, y) { this.map.moveNodes(floats(x), floats(y)); },
-    select(node, neighbours) { this.map.select(node, neighbours); },
-    showOnly(number) { this.map.showOnly(number); },
-  },
-};

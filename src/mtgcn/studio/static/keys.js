@@ -23,7 +23,8 @@ export default {
       const { target, name, part, tag } = this.last ?? {};
       if (!target || target.isConnected || document.activeElement !== document.body || !part) return;
       const all = [...document.querySelectorAll(`#${part} ${tag}`)];
-      (all.find((one) => nameOf(one) === name) ?? all[0] ?? document.querySelector(`#${part} :is(button, input, select)`))?.focus();
+      const next = all.find((one) => nameOf(one) === name) ?? all[0] ?? document.querySelector(`#${part} :is(button, input, select)`);
+      (next ?? document.querySelector(".tabs [aria-current]")).focus();
     });
     const [stopped, advice] = document.querySelectorAll("#popup span");
     stopped.textContent = "The studio does not answer. Your labels are saved.";
