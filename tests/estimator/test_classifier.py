@@ -173,7 +173,7 @@ def test_methods_without_parameters(fit, blobs):
     assert (pickle.loads(pickle.dumps(clone(model).fit(rows, y))).transduction_ == 0).all()
     for without in (model, fit("lp", settings=None)):
         np.testing.assert_array_equal(without.predict(rows[::2]), without.transduction_[::2])
-        with pytest.raises(InputError, match=r"\w+ keeps nothing that could be applied to another graph"):
+        with pytest.raises(InputError, match=r"\w+ has no trained parameters for other graphs"):
             without.predict(rows + 1)
 
 

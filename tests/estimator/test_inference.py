@@ -75,7 +75,7 @@ def test_predict_is_order_invariant(fitted, graph):
 def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
     renamed = replace(graph, node_ids=np.arange(40) + 100)
     if fitted.parameters_ is None:
-        with pytest.raises(InputError, match="keeps nothing that could be applied"):
+        with pytest.raises(InputError, match="has no trained parameters for other graphs"):
             inference.predict_graph(fitted, renamed)
         return
     predictions = inference.predict_graph(fitted, renamed)
@@ -96,7 +96,7 @@ def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
 def test_known_and_new_nodes_together(fitted, graph):
     nodes = at(graph, [5, 17, 30], node_ids=np.array(["n5", "new", "n30"]))
     if fitted.parameters_ is None:
-        with pytest.raises(InputError, match="keeps nothing that could be applied"):
+        with pytest.raises(InputError, match="has no trained parameters for other graphs"):
             inference.predict_nodes(fitted, nodes)
         return
     predictions = inference.predict_nodes(fitted, nodes)

@@ -219,7 +219,7 @@ def test_sparse_tables_are_not_scaled(blobs):
         (pd.DataFrame({"a": [0, None], "b": [1, 2]}), "an id is missing or a fraction"),
         (pd.DataFrame({"a": [0, "x"], "b": [1, 2]}), "node 'x' of the edges is neither a row number"),
         (pd.DataFrame({"a": [0], "b": [1], "weight": ["x"]}), "edges cannot be read .* numbers as weights"),
-        (pd.DataFrame({"a": [], "b": []}), "edge_index holds no edge"),
+        (pd.DataFrame({"a": [], "b": []}), "edge_index has no edges"),
         (pd.DataFrame(np.eye(16)), r"edges of shape \(16, 16\); give pairs of ids"),
         ("edges.csv", "graph of type str; give a scipy matrix"),
         (np.full((16, 16), 1e20), r"an edge weight of size 1e\+20, the limit is 1e\+15; scale all of them down"),
