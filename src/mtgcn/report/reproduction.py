@@ -267,7 +267,7 @@ def _run_options(line: Line) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of the paper or of a suite, for random splits or the public split: one row per method, one column per cell."""
+    """A table of the paper or of a suite, for random splits or the public one: a row per method, a column per cell."""
 
     evidence: Evidence
     lines: Sequence[Line]
