@@ -1,4 +1,4 @@
-"""`mtgcn.compare`: methods on the same splits of a graph, shown as table, data frame, LaTeX, figure or page."""
+"""`mtgcn.compare`: methods on the same splits of a graph. Results are a table, data frame, LaTeX, figure or page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-MAX_DENSE_VALUES = 2**27  # of features that scikit-learn's estimators see as a dense table
+MAX_DENSE_VALUES = 2**27  # feature values up to which scikit-learn's estimators get a dense table
 DEFAULT_METHODS = ("gcn", "mt-gcn", "mt-plus")
 
 
@@ -59,8 +59,8 @@ def compare(
         Labelled nodes outside the training set are test nodes unless test nodes are given
     validation_per_class : validation labels drawn from each class in addition to the training labels, for methods that
         use them; no method is scored on them. If 0, 500 nodes are drawn where a method needs validation
-    name : of the graph, in captions
-    reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
+    name : name of the graph in captions
+    reference : method that the others are compared with; by default mt-plus, mt-gcn or the first
     score : "accuracy", "balanced-accuracy", "macro-f1" or, for two classes, "roc-auc" or "average-precision"
 
     >>> import networkx
@@ -116,7 +116,7 @@ class ComparisonResults:
         try:
             import pandas as pd
         except ImportError:
-            raise InputError("pandas is not installed; pip install pandas, or take .rows") from None
+            raise InputError("pandas is not installed; pip install pandas, or use .rows") from None
         kept = (
             *("dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES),
             *("scored_nodes", "seconds", "device"),
@@ -152,14 +152,14 @@ class ComparisonResults:
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:
     if isinstance(methods, str):
-        raise InputError(f"methods is the text {methods!r}; give a list, [{methods!r}]")
+        raise InputError(f"methods={methods!r} is a string; give a list, [{methods!r}]")
     if isinstance(methods, Mapping):
         return {name: _method(given)[1] for name, given in methods.items()}
     named: dict[str, Method] = {}
     for given in methods:
         name, method = _method(given)
         if name in named:
-            raise InputError(f"two methods are called {name!r}; give a mapping from names of your own to methods")
+            raise InputError(f"two methods are called {name!r}; give a mapping from unique names to methods")
         named[name] = method
     return named
 
@@ -192,7 +192,7 @@ class Estimator(Method):
         table: Any = task.graph.features
         labelled = task.labelled
         if sp.issparse(table) and np.prod(table.shape) <= MAX_DENSE_VALUES:
-            table = table.toarray()  # which every estimator takes
+            table = table.toarray()  # every estimator accepts dense tables
         shares = np.zeros((task.runs, task.num_nodes, task.num_classes), dtype=np.float32)
         for run, seed in enumerate(task.seeds):
             model = clone(self.estimator)

@@ -36,8 +36,8 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
 
     The interval is the union of Student's t interval, which accounts for the uncertain spread of few runs, and the
     bootstrap-t interval, which accounts for skewed accuracies. For such samples of 10 runs its coverage is 94 %,
-    compared with 93 % for either interval alone and 88 % for a percentile bootstrap. With fewer than `FEWEST_TO_RESAMPLE`
-    runs it is Student's interval alone (coverage 92 % with 3 runs).
+    compared with 93 % for either interval alone and 88 % for a percentile bootstrap. With fewer runs than
+    `FEWEST_TO_RESAMPLE` it is Student's interval alone (coverage 92 % with 3 runs).
 
     Runs that share random parts have correlated errors; the interval then includes each `grouped_interval`.
 
