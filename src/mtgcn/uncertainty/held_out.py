@@ -290,7 +290,7 @@ def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str
 class PredictionSets:
     """A set of classes for each node; a share `coverage` of the sets contains the true class.
 
-    The guarantee holds for nodes exchangeable with the held-out labels. Labels selected for being easy give no guarantee.
+    The guarantee holds for nodes exchangeable with the held-out labels. Labels selected for being easy do not give it.
     """
 
     contains: Bool[np.ndarray, "nodes classes"]
