@@ -101,8 +101,8 @@ def joint_positions(known: Graph, new_ids: np.ndarray, ids: np.ndarray) -> Int[n
 def new_edges(
     known: Graph, new: int, ends: Int[np.ndarray, "2 edges"], weights: np.ndarray | None, where: str = ""
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from `joint_positions`. Edges
-    between two nodes of the fit are dropped with a note."""
+    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from `joint_positions`.
+    Edges between two nodes of the fit are dropped with a note."""
     count, size = known.num_nodes, known.num_nodes + new
     joins = np.asarray((ends >= count).any(axis=0))
     if not joins.all():

@@ -132,7 +132,7 @@ def _nearest(table: Table, count: int, metric: str) -> Callable[[Table], Int[np.
     centred = squares if sp.issparse(table) else ((table - mean) ** 2).sum(axis=1)
 
     def times(vector: Float[np.ndarray, "features"]) -> Float[np.ndarray, "rows"]:
-        """Multiply in the calling thread, since on a busy machine the threads of BLAS wait for each other much longer."""
+        """Multiply in the calling thread, since on a busy machine the threads of BLAS wait for each other."""
         product: np.ndarray = table @ vector if sp.issparse(table) else np.einsum("ij,j->i", table, vector)
         return product
 
