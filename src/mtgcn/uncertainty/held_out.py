@@ -115,7 +115,7 @@ def why_not_measurable(graph: Graph, method: Method) -> str | None:
         return "every column looks like a copy of the labels"
     if counts[rarest] < MIN_LABELS_PER_CLASS:
         return (
-            f"class {graph.class_names[rarest]!r} has {counts[rarest]} label{'' if counts[rarest] == 1 else 's'}, so "
+            f"class {graph.class_names[rarest]!r} has {counts[rarest]} label{'' if counts[rarest] == 1 else 's'}, and "
             f"none can be held out; {MIN_LABELS_PER_CLASS} of each class are needed"
         )
     return None
