@@ -18,7 +18,7 @@ from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
 
-GIVEN, NOT_PSEUDO_LABELED = 0, -1  # in `labeled_iter_`
+GIVEN, NOT_PSEUDO_LABELED = 0, -1  # values of `labeled_iter`
 KEEP = ("none", "names", "all")  # columns of the node table that predictions keep
 
 

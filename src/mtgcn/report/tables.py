@@ -1,6 +1,6 @@
 """One table representation, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
 
-Numbers are formatted here, alike for all of them.
+All writers format numbers in the same way.
 """
 
 from __future__ import annotations

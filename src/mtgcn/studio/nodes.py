@@ -118,7 +118,7 @@ class Nodes:
     @property
     def fitted(self) -> GraphModel:
         if self.model is None or self.quick:
-            raise InputError("There is no model yet; label nodes of two classes and fit it.")
+            raise InputError("There is no model yet; label nodes of two classes, then fit.")
         return self.model
 
     @property

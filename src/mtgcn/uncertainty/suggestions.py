@@ -58,7 +58,7 @@ class Suggestion:
     """A node to label, suggested by a model."""
 
     node: str | int  # id
-    index: int  # in the graph
+    index: int  # position in the graph
     score: float  # total uncertainty of the nodes that it represents; 1 for a node with a uniform prediction
     predicted: str  # predicted class
     reason: str
@@ -103,7 +103,7 @@ class Suggestions(list[Suggestion]):
 class FirstSuggestion:
     """A node to label before there is a model."""
 
-    index: int  # in the graph
+    index: int  # position in the graph
     score: float  # gain in coverage, as a number of nodes
     reason: str
 

@@ -71,7 +71,7 @@ class NewInputs(Inputs):
         parts = (to_read, among)
         self.degrees = np.sum([np.bincount(rows, values, new.num_nodes) for rows, _, values in parts], axis=0)
         rows, columns, values = to_read
-        of_read = fitted.degrees[self.read][columns] + values  # as if the new node alone had joined
+        of_read = fitted.degrees[self.read][columns] + values  # degrees as if only the new node had joined
         self.from_read = self._sparse(rows, columns, values / np.sqrt((1 + self.degrees[rows]) * (1 + of_read)))
         self.to_read = sp.csr_array((values, (rows, columns)), (new.num_nodes, len(self.read)))
         rows, columns, values = (np.concatenate(parts) for parts in zip(among, loops, strict=True))
