@@ -1,6 +1,6 @@
-"""One table representation, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
+"""A table, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
 
-All writers format numbers in the same way.
+Numbers are formatted here, in the same way for all of them.
 """
 
 from __future__ import annotations
