@@ -151,7 +151,7 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     if explainer is None:
         tables = _near(model, place, first, around)
         clauses = [_clause("nearest labelled:", [f"{part.name} ({part.label})" for part in tables[NEAREST]])]
-        note = f"{name_of(model.method_)} does not decompose predictions: these are neighbours and nearby labels"
+        note = f"{name_of(model.method_)} has no exact decomposition: these are neighbours and near labels, not reasons"
         return Explanation(**facts, sentence=_sentence(facts, clauses), note=note, tables=tables)
 
     assert model.peer_distributions_ is not None, "methods with an explainer have peers"
