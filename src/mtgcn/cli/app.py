@@ -22,7 +22,7 @@ from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if
 
 BAD_INPUT = 2  # exit status of every error that the user can fix
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
-MAX_MESSAGE = 1900  # characters; typer quotes arguments of any length
+MAX_MESSAGE = 1900  # characters of a usage error; typer quotes arguments of any length
 # Errors while writing to an open stream. Errors of files are reported where the files are written.
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = app(args=typed, prog_name="mtgcn", standalone_mode=False, obj=shlex.join(["mtgcn", *typed]))
         flush_output()
     except typer.TyperException as error:
-        return _complain(error.format_message())
+        return _complain(error.format_message()[:MAX_MESSAGE])
     except InputError as error:
         return _complain(str(error))
     except Exception as error:
@@ -131,7 +131,7 @@ def _system_error(error: OSError) -> str:
 
 
 def _complain(message: str) -> int:
-    remark(f"error: {message[:MAX_MESSAGE]}")
+    remark(f"error: {message}")
     return BAD_INPUT
 
 
