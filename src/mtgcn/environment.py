@@ -132,8 +132,8 @@ def versions() -> dict[str, str]:
 def check_versions(there: Mapping[str, str], here: Mapping[str, str], place: str) -> None:
     """Raise if another process has other versions than this one, which would give other results."""
     for name, version in here.items():
-        if there[name] != version:
+        if there.get(name) != version:
             raise InputError(
-                f"{place} has {name} {there[name]} and this process {version}, so its results would differ; "
+                f"{place} has {name} {there.get(name)} and this process {version}, so its results would differ; "
                 "install the same version in both places"
             )
