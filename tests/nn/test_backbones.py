@@ -213,7 +213,7 @@ class Fixed(nn.Module):
         (nn.Linear(12, 3), r"forward of Linear takes \(input\); give a module that takes \(x, edge_index\)"),
         (NeighbourSum(12, 4), r"NeighbourSum answers with a tensor of \(40, 4\) where 40 nodes x 3 classes are wanted"),
         (lambda features, classes: "no", "the backbone made a str of"),
-        (lambda features, classes: Fixed(), "Fixed has no parameter that could be trained"),
+        (lambda features, classes: Fixed(), "no parameter of Fixed that is trained affects its output"),
         (Needy, r"Needy takes \(in_channels, hidden_channels, out_channels\); give a function of"),
     ],
 )
