@@ -16,7 +16,7 @@ import typer
 import mtgcn
 from mtgcn.cli import arena, data, experiments, fit
 from mtgcn.cli.options import QUIET, Quiet, remark, with_option_groups, with_signature
-from mtgcn.cli.process import collect_rarely, flush_output, prepare_streams, unwritable_output
+from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
 
@@ -103,6 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The context's object is the command line, which pages of results quote.
         status = app(args=typed, prog_name="mtgcn", standalone_mode=False, obj=shlex.join(["mtgcn", *typed]))
         flush_output()
+    except SystemExit as ended:  # by which typer answers a closed pipe
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        discard_output()
+        return 0
     except typer.TyperException as error:
         return _complain(error.format_message()[:MAX_MESSAGE])
     except InputError as error:
