@@ -58,6 +58,13 @@ def test_line_breaks_in_quotes(write, monkeypatch, block):
     assert found == [(2, "a  b"), (5, '5" pipe'), (6, '6" pipe'), (7, 'c "d" e')]
 
 
+def test_titles_above_cells_that_hold_the_delimiter(write):
+    path = write("t.csv", 'Kunden 2024\n\nid;preis;text\na;1,5;"rot; alt"\nb;2,5;neu\n')
+    with pytest.warns(GraphNote, match="read as a title"):
+        table = CsvTable(path)
+    assert (table.delimiter, table.first_place, table.rows[1]) == (";", 3, ["a", "1,5", "rot; alt"])
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 @pytest.mark.parametrize("title", ["Customers 2024\n", "Customers 2024,,\n,,\n"])
 def test_titles_above_the_header(write, encoding, title):

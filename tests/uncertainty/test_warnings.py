@@ -63,6 +63,9 @@ def test_components_without_a_label():
     assert "features alone" in component_warning(replace(graph, features=np.ones((30, 1))))
     labels[22] = 1
     assert component_warning(replace(graph, labels=labels)) is None  # one isolated node is left
+    labels[[22, 29]] = -1, 1
+    text = component_warning(replace(graph, labels=labels))
+    assert text.startswith("9 of 30 nodes lie in a component without any label (with node n20)")
 
 
 def test_small_components_without_a_label():

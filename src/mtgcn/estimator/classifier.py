@@ -177,6 +177,9 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             given = graph_of_rows(self, table)
         else:
             raise InputError("neither X nor a graph was given; give one of them, or both")
+        names = given.feature_names if table is None else ()
+        if preprocessing is not None and preprocessing.named:
+            names = preprocessing.names
         fitted = Graph(
             adjacency=given.adjacency,
             features=given.features if table is None else table,
@@ -184,6 +187,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             node_ids=given.node_ids,
             class_names=tuple(map(str, classes)),
             name=given.name,
+            feature_names=names,
             preprocessing=given.preprocessing if table is None else preprocessing,
             class_type=classes.dtype.str,
         )

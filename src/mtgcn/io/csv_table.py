@@ -7,7 +7,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -232,10 +231,18 @@ def _title_lines(lines: Sequence[str]) -> int:
     for count in range(1, min(MAX_TITLES, len(lines) - 2) + 1):
         for delimiter in ("\t", *DELIMITERS):
             bare = [not re.search(r"[\t;|,]", line.rstrip(delimiter + BLANKS)) for line in lines[: count + 1]]
-            widths = {line.count(delimiter) for line in lines[count:]}
-            if bare == [True] * count + [False] and len(widths) == 1 and widths != {0} and TITLE.search(lines[0]):
+            even = len(widths := _widths(lines[count:], delimiter)) == 1 and widths != {1}
+            if bare == [True] * count + [False] and even and TITLE.search(lines[0]):
                 return count
     return 0
+
+
+def _widths(lines: Sequence[str], delimiter: str) -> set[int]:
+    """The numbers of cells of the lines."""
+    try:
+        return {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+    except csv.Error:  # a cell of more than 128 KiB
+        return set()
 
 
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
@@ -244,9 +251,8 @@ def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
     if "\t" in first:
         return "\t"
     for delimiter in DELIMITERS:
-        with suppress(csv.Error):  # a cell of more than 128 KiB
-            widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
-            even += [delimiter] if len(widths) == 1 and widths != {1} else []
+        widths = _widths(lines, delimiter)
+        even += [delimiter] if len(widths) == 1 and widths != {1} else []
     most = max(even or DELIMITERS, key=first.count)
     return most if most in first or " " not in first.strip() else " "
 

@@ -133,10 +133,11 @@ def component_warning(graph: Graph) -> str | None:
     largest = int(sizes.argmax())
     example = graph.node_ids[np.flatnonzero(component == largest)[0]]
     basis = "features alone" if graph.features is not None else "guesses"
-    return (
-        f"{unreached} of {graph.num_nodes} nodes lie in {np.count_nonzero(sizes)} components without any label, the "
-        f"largest of {sizes[largest]} nodes (with node {example}); predictions there rest on {basis}."
-    )
+    count = np.count_nonzero(sizes)
+    several = f"{count} components without any label, the largest of {sizes[largest]} nodes"
+    where = several if count > 1 else "a component without any label"
+    place = f"{where} (with node {example})"
+    return f"{unreached} of {graph.num_nodes} nodes lie in {place}; predictions there rest on {basis}."
 
 
 def homophily_warning(graph: Graph) -> str | None:
