@@ -87,7 +87,8 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
     peer_report_ : PeerReport or None
         Weight, held-out accuracy and agreement of each peer; None for methods that do not report peer weights.
     expected_accuracy_ : ExpectedAccuracy or None
-        Accuracy on unlabelled nodes with intervals, by the cross-validation of the method; None if it has none.
+        Accuracy on unlabelled nodes with intervals, by the cross-validation of the method; None if it has none, or a
+        column looks like a copy of the labels.
     labeled_iter_ : ndarray of shape (n_nodes,)
         0 for labelled nodes, the epoch in which a node first became a pseudo-label, or -1.
     n_iter_ : int
