@@ -335,14 +335,6 @@ def by_cell(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], dict[str
     return cells
 
 
-def ranks_on_tables(source: str) -> Rows:
-    """Mean rank, and accuracy by labels per class."""
-    found = rank_rows(json.loads((DOCS / source).read_text(encoding="utf-8"))["rows"])
-    columns = [name for name in found[0] if name in ("method", "mean rank") or name.endswith(": accuracy")]
-    texts = [[number(row[name]) if isinstance(row[name], float) else row[name] for name in columns] for row in found]
-    return [columns, *texts]
-
-
 def ranks_of_arena(source: str, group: str = "graphs") -> Rows:
     """Mean ranks of a group in a folder of rows of the arena."""
     arena = stored_arena(DOCS / source, read_units(DOCS / source))
@@ -365,7 +357,6 @@ RECIPES: Mapping[str, Callable[..., Rows]] = {
     "studio-queue": queue_table,
     "calibration": calibration_table,
     "suggestions": suggestions_table,
-    "table-ranks": ranks_on_tables,
     "arena-ranks": ranks_of_arena,
 }
 

@@ -95,31 +95,35 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph, MATRIX | {"features": sp.csr_array([[1.0], [0.0], [np.inf]])}, "feature of node 2 is NaN or infinite"),
         (Graph, MATRIX | {"labels": [0, 1]}, r"labels of shape \(2,\) for 3 nodes"),
         (Graph, MATRIX | {"labels": [0, 1, -2]}, "label -2"),
-        (Graph, MATRIX | {"labels": [0.0, 1.0, 0.0]}, "labels of type float64"),
-        (Graph, MATRIX | {"labels": [0, 1, 2], "class_names": ("a", "b")}, "label 2 but only 2 class names"),
-        (Graph, MATRIX | {"name": 5}, "graph name '5' of type int; give text"),
+        (Graph, MATRIX | {"labels": [0.0, 1.0, 0.0]}, "labels have type float64"),
+        (Graph, MATRIX | {"labels": [0, 1, 2], "class_names": ("a", "b")}, "label 2 exceeds the 2 class names"),
+        (Graph, MATRIX | {"name": 5}, "graph name '5' has type int; give text"),
         (Graph, MATRIX | {"name": "x" * 1001}, "has 1001 characters; give names of at most 1000"),
         (Graph, MATRIX | {"node_ids": ["a", "b"]}, r"node ids of shape \(2,\)"),
         (Graph, MATRIX | {"node_ids": ["a", "b", "a"]}, "node id .*'a'.* occurs twice"),
-        (Graph.from_scipy, MATRIX | {"adjacency": np.zeros((3, 3))}, "the adjacency holds no edge"),
+        (Graph.from_scipy, MATRIX | {"adjacency": np.zeros((3, 3))}, "the adjacency has no edges"),
         (Graph.from_scipy, MATRIX | {"adjacency": [["a", "b"], ["c", "d"]]}, "not a matrix of numbers"),
         (Graph.from_scipy, MATRIX | {"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
         (Graph.from_scipy, MATRIX | {"y": ["a", "a", None]}, "y has one class only, 'a'"),
-        (Graph.from_scipy, MATRIX | {"feature_names": ["f"]}, "1 feature names for 0 features"),
+        (Graph.from_scipy, MATRIX | {"feature_names": ["f"]}, "1 feature names do not match 0 features"),
         (
             Graph.from_edge_index,
             INDEX | {"edge_index": [[0, 1], [1, 2], [2, 0]]},
             r"edge_index of shape \(3, 2\).*; pass its transpose",
         ),
         (Graph.from_edge_index, INDEX | {"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
-        (Graph.from_edge_index, INDEX | {"num_nodes": 1}, "edge 0 ends in node 1 and there are 1"),
+        (
+            Graph.from_edge_index,
+            INDEX | {"num_nodes": 1},
+            "edge 0 refers to node 1, but the 1 nodes are numbered from 0",
+        ),
         (
             Graph.from_edge_index,
             INDEX | {"edge_index": np.zeros((2, 0), int), "num_nodes": 2},
-            "edge_index holds no edge",
+            "edge_index has no edges",
         ),
         (Graph.from_networkx, {"graph": nx.Graph()}, "has no nodes"),
-        (Graph.from_networkx, {"graph": nx.empty_graph(3)}, "holds no edge"),
+        (Graph.from_networkx, {"graph": nx.empty_graph(3)}, "has no edges"),
         (Graph.from_networkx, {"graph": nx.path_graph(3), "label": "kind"}, "no node has an attribute 'kind'"),
         (Graph.from_networkx, {"graph": nx.path_graph(3), "weight": "w"}, "no edge has an attribute 'w'"),
         (Graph.from_networkx, {"graph": nx.path_graph(3), "features": ["f"]}, "node '0': attribute 'f' is 'None'"),
@@ -200,9 +204,9 @@ def test_from_pyg():
     assert (masked.labels.tolist(), masked.class_names) == ([1, 0, -1], ("0", "1", "2"))
     data.x = torch.eye(3).to_sparse()
     assert np.array_equal(Graph.from_pyg(data).features.toarray(), np.eye(3))
-    with pytest.raises(InputError, match="without val_mask"):
+    with pytest.raises(InputError, match="has no val_mask"):
         Graph.from_pyg(data, mask="val_mask")
-    with pytest.raises(InputError, match="Data without edge_index"):
+    with pytest.raises(InputError, match="Data has no edge_index"):
         Graph.from_pyg(pyg.Data(x=torch.eye(3)))
     data.edge_index, data.edge_weight = torch.tensor([[0, 1], [1, 2]]), None
     with warnings.catch_warnings():
@@ -242,7 +246,7 @@ def test_networkx_nodes_in_the_order_of_rows():
     assert Graph.from_networkx(named, nodes=["a", "b", "c", "d"]).adjacency.toarray().tolist()[0] == [0, 1, 1, 0]
     with pytest.raises(InputError, match="node 'c' of the networkx graph is neither a row number from 0 to 3 nor in"):
         networkx_nodes(named, rows=4, index=[0, 1, 2, 3])
-    with pytest.raises(InputError, match="has 4 nodes and other ones are listed"):
+    with pytest.raises(InputError, match="has 4 nodes, but others are listed"):
         Graph.from_networkx(named, nodes=["a", "b", "c", "c"])
 
 
@@ -284,10 +288,10 @@ def test_merged_adjacency(pairs, weights, adjacency, counts):
 @pytest.mark.parametrize(
     ("edges", "weights", "message"),
     [
-        ([[], []], None, "here holds no edge; give at least one"),
-        ([[0, 5], [1, 1]], None, "edge 1 ends in node 5 and there are 3"),
-        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 weighs -2; give finite weights >= 0"),
-        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 weighs nan"),
+        ([[], []], None, "here has no edges; give at least one"),
+        ([[0, 5], [1, 1]], None, "edge 1 refers to node 5, but the 3 nodes are numbered from 0"),
+        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 has weight -2; give finite weights >= 0"),
+        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 has weight nan"),
         ([[0, 1], [1, 2]], [1.0], r"weights of shape \(1,\) for 2 edges"),
     ],
 )
@@ -306,5 +310,5 @@ def test_methods_see_no_cells():
         assert graph.node_cells(1) == {"id": "b", "class": "y"}
         assert graph.without_labels.cells is None
         assert graph.with_labels([0, UNLABELED]).without_labels.cells is None
-    with pytest.raises(InputError, match="cells of 2 rows for 3 nodes"):
+    with pytest.raises(InputError, match="cells have 2 rows for 3 nodes"):
         Graph(np.ones((3, 3)), cells=cells)

@@ -92,7 +92,7 @@ def test_files_and_python_agree(tmp_path, labels, classes, codes):
 def test_minus_one_in_arrays(encode):
     """It means unlabelled, with a note where it may be a class."""
     for y in ([-2, -1, 0, 1, 2], [-1, *[0, 1] * 10], [-1.0, *[0.0, 1.0] * 10]):
-        with pytest.warns(GraphNote, match=r"-1 counts as unlabelled, as in scikit-learn \(1 of"):
+        with pytest.warns(GraphNote, match=r"-1 means unlabelled, as in scikit-learn \(1 of"):
             assert encode(np.array(y)).tolist().count(-1) == 1
     for y in ([0, 1, *[-1] * 20], [-1, *[1, 2, 3] * 10], [-1, 0, 1]):
         assert encode(np.array(y)).tolist().count(-1) == y.count(-1)
@@ -105,7 +105,7 @@ def test_masked_labels():
 @pytest.mark.parametrize("first", ["caf\u00e9", "Cat", "cat", "a b"])
 def test_look_alike_classes(first):
     other = {"caf\u00e9": "cafe\u0301", "Cat": "cat", "cat": "cat\u200b", "a b": "a\u00a0b"}[first]
-    with pytest.warns(GraphNote, match="look alike and count as two; spell them the same") as notes:
+    with pytest.warns(GraphNote, match="look alike but are different; use one spelling") as notes:
         assert encoded_labels([first, other, "x"])[1] == tuple(sorted([first, other, "x"]))
     assert str(notes[0].message).isascii()
 
@@ -120,7 +120,7 @@ def test_regression_targets(tmp_path):
         lambda: classes_and_labels(np.array(prices)),
         lambda: classes_and_labels(np.array(prices, dtype=float)),
     ):
-        with pytest.raises(InputError, match=r"has 200 different numbers from 100 to 1493 for 200 labelled nodes, a"):
+        with pytest.raises(InputError, match=r"has 200 different numbers from 100 to 1493 for 200 labelled nodes, as"):
             read()
     with pytest.raises(InputError, match="has 30 different numbers"):
         classes_and_labels(np.array(prices[:30]))

@@ -116,8 +116,8 @@ def test_empty_class():
         ({"runs": 10_001}, "runs is 10001; give at most 10000"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": LARGEST_SEED + 1}, r"seed is 34028236692093846346…; give at most 2\*\*128"),
-        ({"validation": 6}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
-        ({"validation_per_class": 2}, "3 training and 6 validation nodes leave none of the 9 known labels to test"),
+        ({"validation": 6}, "3 training and 6 validation nodes leave no test node among 9 labelled nodes"),
+        ({"validation_per_class": 2}, "3 training and 6 validation nodes leave no test node among 9 labelled nodes"),
         ({"validation_per_class": -1}, "validation-per-class is -1; give at least 0"),
     ],
 )
@@ -133,8 +133,8 @@ def test_limits(graph, draw, numbers, message):
         (draw_splits, [1, 4, 1], "labels-per-class 4 exceeds the 3 nodes of class '1'"),
         (draw_splits, [1, 0, 1], "labels-per-class is 0"),
         (draw_splits, [1, 2], "lists 2 numbers for 3 classes"),
-        (draw_splits, [4, 3, 2], "9 training and 0 validation nodes leave none of the 9 known labels to test"),
-        (draw_over_all, 3, "9 training and 0 validation nodes leave none of the 9 known labels to test"),
+        (draw_splits, [4, 3, 2], "9 training and 0 validation nodes leave no test node among 9 labelled nodes"),
+        (draw_over_all, 3, "9 training and 0 validation nodes leave no test node among 9 labelled nodes"),
     ],
 )
 def test_invalid_labels_per_class(graph, draw, labels_per_class, message):
@@ -153,7 +153,7 @@ def test_parts_are_disjoint():
     for parts in (([1, 1], [], [2]), ([1], [2], [2]), ([1], [], [1])):
         with pytest.raises(InputError, match="occurs twice in a split"):
             Split(*parts)
-    with pytest.raises(InputError, match="without a training node"):
+    with pytest.raises(InputError, match="has no training node"):
         Split([], [], [1])
 
 
@@ -177,15 +177,15 @@ def test_split_file_with_one_split(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"train": ["zebra"]}', "'train' of split file .* names node 'zebra', which the graph lacks"),
+        ('{"train": ["zebra"]}', "'train' of split file .* names node 'zebra', which is not in the graph"),
         ('{"train": ["a"], "test": ["g"]}', "node .*g.* in 'test' of .* has no known class"),
         ('{"train": "a"}', "'train' of split file .* is not a list"),
         ('{"test": ["a"]}', "no list 'train'"),
-        ("[]", "holds no split"),
+        ("[]", "contains no split"),
         ('{"train": ["a"], "val": ["b"]}', "unknown part of split file .* 'val'; did you mean 'validation'"),
         ('[{"train": ["a"]}, {"train": ["b"], "name": 3}]', "unknown part of split file .* 'name'; choose from train"),
         ('{"train": ["a"', "is not JSON"),
-        ('{"train": []}', "without a training node"),
+        ('{"train": []}', "has no training node"),
         ('{"train": ["a"], "train": ["b"]}', "key 'train' is given twice"),
         ("[" * 100_000, "nested too deeply"),
         ('{"train": ["a"], "test": ["a"]}', "occurs twice"),

@@ -101,7 +101,7 @@ def test_contents_find_labels(graph, relabelled, hide):
 
 def test_a_task_refuses_a_graph_with_labels(graph, splits):
     task = observe(graph, splits, seed=0)
-    with pytest.raises(InputError, match="must hold no labels"):
+    with pytest.raises(InputError, match="must not have labels"):
         Task(graph, task.labelled, task.seeds)
 
 
@@ -134,7 +134,7 @@ def test_neighbouring_seeds_share_no_run():
 
 
 def test_missing_validation_is_refused(graph):
-    with pytest.raises(InputError, match="validation nodes and a split has none"):
+    with pytest.raises(InputError, match="validation nodes, which a split does not have"):
         observe(graph, draw_splits(graph, 1, runs=2, seed=0), seed=0, with_validation=True)
 
 

@@ -1,3 +1,3 @@
-"""The version, apart from the package so that every module can import it."""
+"""The version, in a separate module to avoid import cycles."""
 
 __version__ = "0.11.0"

@@ -1,7 +1,7 @@
-"""The seam between one process and many: all access to nodes of other processes goes through a `Communicator`.
+"""The interface between processes: nodes of other processes are accessed only through a `Communicator`.
 
-The default holds the whole graph. `mtgcn.distributed` provides one for the ranks of PyTorch's process group, each of
-which holds some of the nodes and their rows of every table. Methods call the same functions on both.
+The default is a single process with the whole graph. `mtgcn.distributed` implements it for the ranks of a PyTorch
+process group, each of which holds some of the nodes and their rows of every table.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 
 from mtgcn.shapes import Float, Int, Real
 
-if TYPE_CHECKING:  # a graph has a communicator, and loads no torch
+if TYPE_CHECKING:  # graphs import this module, and must not import torch
     import torch
     from torch import Tensor
 
 Rows = TypeVar("Rows", "Tensor", np.ndarray)
-_HIGHEST_BIT = -(2**63)  # with it flipped, signed words sort like unsigned ones
+_HIGHEST_BIT = -(2**63)  # flipping this bit makes signed words sort like unsigned ones
 
 
 class Communicator:
@@ -28,7 +28,7 @@ class Communicator:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of hundreds of training steps, in which rounding errors of sums over processes would grow."""
+        """Precision of long trainings, in which rounding errors of sums over processes would grow."""
         import torch
 
         return torch.float32
@@ -42,7 +42,7 @@ class Communicator:
         return rows.mean(0)
 
     def gram(self, rows: Float[Tensor, "nodes width"]) -> Float[Tensor, "width width"]:
-        """rowsᵀ · rows over all nodes."""
+        """The Gram matrix rowsᵀ · rows over all nodes."""
         return self.sum(rows.T @ rows)
 
     def orthonormal(self, columns: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes rank"]:
@@ -53,27 +53,27 @@ class Communicator:
         return basis
 
     def numbers(self, count: int, device: torch.device) -> Int[Tensor, "nodes"]:
-        """Number of each of the `count` nodes of this process in the whole graph."""
+        """Numbers of the `count` nodes of this process in the whole graph."""
         import torch
 
         return torch.arange(count, device=device)
 
     def rows_of(self, numbers: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """Row of each of these nodes, all of this process."""
+        """Local rows of nodes of this process, given by number."""
         return numbers
 
     def positions(self, words: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        """Position of each local node when all nodes are sorted by their words: 64 bits, unsigned and distinct."""
+        """Position of each local node among all nodes sorted by distinct words, read as 64-bit unsigned integers."""
         import torch
 
         order = (words ^ _HIGHEST_BIT).argsort()
         return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
     def duplicate_ranks(self, keys: Int[Tensor, "nodes"]) -> Int[Tensor, "nodes"]:
-        """How many nodes with a smaller number have the same key."""
+        """For each local node, the number of nodes with the same key and a smaller number."""
         import torch
 
-        # NumPy sorts faster on the CPU.
+        # On the CPU, NumPy sorts faster than torch.
         on_cpu = keys.device.type == "cpu"
         order = torch.from_numpy(np.argsort(keys.numpy(), kind="stable")) if on_cpu else keys.argsort(stable=True)
         ranked = keys[order]
@@ -85,30 +85,30 @@ class Communicator:
         return ranks
 
     def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
-        """The rows of this process, then those of its neighbours in other processes: one for each column of A."""
+        """The rows of this process, followed by those of its boundary: one for each column of A."""
         return rows
 
     def max_rows(self, rows: int) -> int:
-        """The largest number of rows of any process, of which this one has `rows`."""
+        """The largest number of rows of any process; this process has `rows`."""
         return rows
 
     def gather_rows(
         self, table: Float[Tensor, "nodes width"], index: Int[Tensor, "some"], first: Int[Tensor, "1"] | int = 0
     ) -> Float[Tensor, "some width"]:
-        """The rows `first + index`. An index is MISSING where another process has the row."""
+        """The rows `first + index`; the index is MISSING for rows of other processes."""
         return table.index_select(0, first + index)
 
     def permute(
         self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
     ) -> Float[Tensor, "nodes width"]:
-        """The node with the i-th smallest word of `receiver` gets the row of the one with the i-th of `giver`."""
+        """Move rows: the node with the i-th smallest word in `receiver` gets that of the i-th in `giver`."""
         givers = (giver ^ _HIGHEST_BIT).argsort()
         return rows.index_select(0, givers[self.positions(receiver)])
 
     def gather_labelled(
         self, index: Int[Tensor, "runs labelled"], classes: Int[Tensor, "runs labelled"], tables: Mapping[str, Tensor]
     ) -> tuple[Int[Tensor, "runs all"], Int[Tensor, "runs all"], Mapping[str, Tensor]]:
-        """The labelled nodes of all processes, their classes, and tables with their rows, which the index numbers."""
+        """The labelled nodes of all processes, as indices into the returned tables, and their classes."""
         return index, classes, tables
 
 

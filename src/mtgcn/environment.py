@@ -1,4 +1,4 @@
-"""The environment of a run: device, threads, versions."""
+"""The environment of a run: device, threads and versions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mtgcn._version import __version__
 from mtgcn.errors import InputError, unknown_name
 
 DEVICES = ("auto", "cpu", "cuda")
-MAX_THREADS = 256  # the system may refuse to start more
-SMALL_STACK = 16 * 2**20  # bytes; a smaller stack is faster with one thread
+MAX_THREADS = 256  # most threads; the system may refuse to start more
+SMALL_STACK = 16 * 2**20  # bytes; smaller stacks are faster with one thread
 PROBE_SECONDS, PROBES = 0.03, 3
 Device = torch.device | str
 _fixed: ContextVar[bool] = ContextVar("fixed_threads", default=False)
 
 
 def chosen_device(name: str | torch.device) -> torch.device:
-    """The torch device of a name or device; `auto` is the GPU if there is one."""
+    """The torch device with this name; `auto` is the GPU if there is one."""
     if isinstance(name, torch.device):
         chosen_device(name.type)
         if name.type == "cuda" and (name.index or 0) >= torch.cuda.device_count():
@@ -51,10 +51,10 @@ def device_title(device: torch.device) -> str:
 
 @contextmanager
 def threads_for(stack_bytes: int) -> Iterator[None]:
-    """Within this context a small stack is computed by one thread, and a larger one by as many as there are free cores.
+    """Use one thread for a small stack, and one per free core for a larger one, within this context.
 
-    The number stays as it is where it is fixed, by `fixed_threads` or by the variable OMP_NUM_THREADS, since the
-    rounding of sums depends on it.
+    The number of threads does not change if it is fixed by `fixed_threads` or by the variable OMP_NUM_THREADS, since
+    the rounding of sums depends on it.
     """
     before = number = torch.get_num_threads()
     if 0 < stack_bytes < SMALL_STACK:
@@ -70,7 +70,7 @@ def threads_for(stack_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def fixed_threads(number: int) -> Iterator[None]:
-    """Within this context torch has that many threads."""
+    """Set the number of torch's threads within this context."""
     before, token = torch.get_num_threads(), _fixed.set(True)
     torch.set_num_threads(number)
     try:
@@ -82,7 +82,7 @@ def fixed_threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def usual_torch() -> Iterator[None]:
-    """Within this context torch computes in 32 bits and with gradients, regardless of the settings of the caller."""
+    """Let torch compute in 32 bits and with gradients within this context, regardless of the caller's settings."""
     before = torch.get_default_dtype()
     with torch.inference_mode(False), torch.enable_grad():
         torch.set_default_dtype(torch.float32)
@@ -93,18 +93,18 @@ def usual_torch() -> Iterator[None]:
 
 
 def free_cores(most: int) -> int:
-    """How many of `most` cores are free, by measurement: the processor time that as many threads get in 30 ms.
+    """The number of free cores up to `most`, measured by the processor time that as many threads get in 30 ms.
 
-    It follows from affinity, quotas of containers and other processes. Threads of one product wait for each other, so
-    that two on a busy machine take many times as long as one. The best of three probes counts, so that a short burst
-    of another process does not decide.
+    It depends on affinity, quotas of containers and other processes. Threads of one product wait for each other, so two
+    threads on a busy machine take many times as long as one. The best of three probes is used, so that short bursts of
+    other processes have no effect.
     """
     block = bytes(2**20)
 
     def compute(_: int) -> float:
         start, end = thread_time(), perf_counter() + PROBE_SECONDS
         while perf_counter() < end:
-            sha256(block)  # releases Python's lock
+            sha256(block)  # which releases Python's lock
         return thread_time() - start
 
     free = 1
@@ -119,7 +119,7 @@ def free_cores(most: int) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Versions that results depend on."""
+    """The versions on which results depend."""
     return {
         "mtgcn": __version__,
         "python": platform.python_version(),
@@ -130,10 +130,10 @@ def versions() -> dict[str, str]:
 
 
 def check_versions(there: Mapping[str, str], here: Mapping[str, str], place: str) -> None:
-    """Raise if another process has other versions than this one, which would give other results."""
+    """Raise if another process has different versions, and would therefore compute different results."""
     for name, version in here.items():
         if there[name] != version:
             raise InputError(
-                f"{place} has {name} {there[name]} and this process {version}, so its results would differ; "
-                "install the same version in both places"
+                f"{place} has {name} {there[name]}, this process has {version}; "
+                "install the same version, since results would differ"
             )

@@ -1,4 +1,4 @@
-"""Errors and notes for the user, and how messages show values."""
+"""Errors and notes for the user, and the formatting of values in messages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-LONGEST_SHOWN = 60  # characters of a value
+LONGEST_SHOWN = 60  # most characters of a value in a message
 MOST_NAMES_SHOWN = 30
-LONGEST_NAME = 1000  # characters; an array of names is as wide as the longest of them
+LONGEST_NAME = 1000  # characters; every entry of an array of names is as wide as the longest
 LONGEST_TEXT = 1_000_000  # characters of a category, which is part of a feature name
 PACKAGE = Path(__file__).parent
 LOGGER = logging.getLogger("mtgcn")
@@ -34,9 +34,9 @@ def note(message: str) -> None:
 
 
 def log_file(path: Path, form: str, **counts: int) -> None:
-    """Log what a file was recognised as, and how many of what it holds."""
+    """Log the detected format of a file, and the counts of its content."""
     listed = ", ".join(f"{count:,} {what[: -(count == 1) or None]}".replace(",", " ") for what, count in counts.items())
-    name = path.name.encode("utf-8", "backslashreplace").decode()  # which may not be UTF-8
+    name = path.name.encode("utf-8", "backslashreplace").decode()  # the name may not be UTF-8
     LOGGER.info("%s: %s; %s", name, form, listed)
 
 
@@ -49,7 +49,7 @@ def warn_caller(warning: Warning) -> None:
 
 
 def shown(value: object) -> str:
-    """A value for a message: quoted, on one line, shortened."""
+    """A value in a message: quoted, on one line and shortened."""
     text = str(value)
     if len(text) > LONGEST_SHOWN:
         text = text[: LONGEST_SHOWN - 1] + "…"
@@ -62,7 +62,7 @@ def printable(text: str) -> str:
 
 
 def reason(problem: Exception) -> str:
-    """The message of another library's exception, short and on one line."""
+    """The message of an exception of another library, shortened and on one line."""
     message = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     message = " ".join(message.split()) or type(problem).__name__
     return message if len(message) <= 3 * LONGEST_SHOWN else message[: 3 * LONGEST_SHOWN - 1] + "…"
@@ -87,5 +87,5 @@ def check_names(names: Iterable[str], what: str, where: str = "", longest: int =
             raise InputError(f"{place}{what} {shown(name)} has {len(name)} characters; give names of at most {longest}")
         try:
             name.encode()
-        except UnicodeEncodeError:  # escapes of JSON and GML can hold one
+        except UnicodeEncodeError:  # possible by escapes in JSON and GML
             raise InputError(f"{place}{what} {shown(name)} contains an unpaired surrogate; rename it") from None

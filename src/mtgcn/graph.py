@@ -1,4 +1,4 @@
-"""`Graph`: nodes, edges, features and known labels. Validated once, then frozen."""
+"""`Graph`: nodes, edges, features and known labels, validated once and then frozen."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mtgcn.shapes import Float, Int, Real
 WEIGHT_NAMES = ("weight",)
 LABEL_NAMES = ("label", "class")
 MAX_FLOAT = float(np.finfo(np.float32).max)
-Attribute = str | Literal[False] | None  # of networkx; None: the default one, False: none
+Attribute = str | Literal[False] | None  # networkx attribute; None: the default one, False: none
 
 
 @dataclass(frozen=True, eq=False)
 class GraphArrays:
-    """A graph as read: edges in any direction and any multiplicity, not yet validated."""
+    """A graph as read: edges in any direction and multiplicity, not validated."""
 
     node_ids: np.ndarray
     sources: Int[np.ndarray, "listed"]  # node numbers, not ids
@@ -63,10 +63,10 @@ class Graph:
     name: str = ""
     feature_names: tuple[str, ...] = ()  # () if unnamed
     preprocessing: Any = None  # the `mtgcn.io.preprocessing.Preprocessor` of the features; None: used as given
-    class_type: str = ""  # dtype of the classes, whose names are text; by default text if named, else whole numbers
-    numbered: bool = False  # whether node ids are the numbers of table rows, which another table has, too
-    cells: Any = None  # a pyarrow table of the node table as written, for display; methods never see it
-    communicator: ClassVar[Communicator] = ONE_PROCESS  # with the processes that hold other nodes
+    class_type: str = ""  # dtype of the classes, whose names are text; by default text if named, else integers
+    numbered: bool = False  # whether node ids are row numbers, which are not unique between tables
+    cells: Any = None  # the original node table (pyarrow), for display; never used by methods
+    communicator: ClassVar[Communicator] = ONE_PROCESS  # communication with processes that hold other nodes
 
     def __post_init__(self) -> None:
         adjacency = graph_checks.checked_adjacency(self.adjacency)
@@ -98,11 +98,11 @@ class Graph:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the adjacency. With it, scikit-learn divides a graph as it divides the rows of X."""
+        """The shape of the adjacency, with which scikit-learn splits graphs like the rows of X."""
         return self.adjacency.shape
 
     def __getitem__(self, nodes: Any) -> Graph:
-        """The subgraph of some nodes, by numbers or a mask: `graph[:10]`, `graph[graph.known]`.
+        """The subgraph of some nodes, given by numbers or a mask: `graph[:10]`, `graph[graph.known]`.
 
         >>> Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), labels=[0, -1, 1])[[2, 1]]
         Graph(nodes=2, edges=1, features=0, classes=2)
@@ -131,7 +131,7 @@ class Graph:
 
     @cached_property
     def num_edges(self) -> int:
-        """Undirected edges between different nodes, each counted once."""
+        """The number of undirected edges between different nodes."""
         return int(self.adjacency.nnz - np.count_nonzero(self.adjacency.diagonal())) // 2
 
     @property
@@ -151,34 +151,34 @@ class Graph:
 
     @property
     def classes(self) -> np.ndarray:
-        """The classes as they were given, numbers or names."""
+        """The classes as they were given, as numbers or names."""
         names = np.array(self.class_names)
         try:
             return names == "True" if np.dtype(self.class_type).kind == "b" else names.astype(self.class_type)
-        except ValueError:  # numbers that were named later
+        except ValueError:  # the numbers were given names later
             return names
 
     @cached_property
     def node_names(self) -> list[str] | None:
-        """A title of each node, for display; None without any."""
+        """A title of each node, for display; None if there are none."""
         column = None if self.preprocessing is None else self.preprocessing.name_column
         if self.cells is None or column not in self.cells.column_names:
             return None
         return [name or "" for name in self.cells[column].to_pylist()]
 
     def node_title(self, node: int) -> str:
-        """The name of a node with its id; without a name the id."""
+        """The name and the id of a node, or only the id if it has no name."""
         name = "" if self.node_names is None else self.node_names[node]
         return f"{name} ({self.node_ids[node]})" if name else str(self.node_ids[node])
 
     def node_cells(self, node: int) -> dict[str, str]:
-        """The row of a node in the node table, for display; empty without one."""
+        """The row of a node in the node table, for display; empty without a node table."""
         cells = {} if self.cells is None else self.cells.slice(node, 1).to_pylist()[0]
         return {column: cell or "" for column, cell in cells.items()} if any(cells.values()) else {}
 
     @property
     def without_labels(self) -> Graph:
-        """The graph without labels and cells, which is what a method sees."""
+        """The graph without labels and cells, as methods see it."""
         return self._bare if len(self.known) or self.cells is not None else self
 
     @cached_property
@@ -196,7 +196,7 @@ class Graph:
         return graph if len(graph.known) else self.without_labels
 
     def _relabelled(self, labels: Int[np.ndarray, "nodes"]) -> Graph:
-        graph = object.__new__(Graph)  # the parts are checked and frozen already
+        graph = object.__new__(Graph)  # all parts were checked and frozen before
         for part in fields(self):
             object.__setattr__(graph, part.name, getattr(self, part.name))
         object.__setattr__(graph, "labels", graph_checks.frozen(labels))
@@ -227,7 +227,7 @@ class Graph:
             note("the adjacency is not symmetric; its edges are taken without direction, the larger weight of two")
             matrix = matrix.maximum(matrix.T).tocsr()
         if not matrix.nnz:
-            raise InputError("the adjacency holds no edge; give at least one")
+            raise InputError("the adjacency has no edges; give at least one")
         labels, names = graph_checks.encoded(y, class_names)
         kind = graph_checks.class_type(y, class_names)
         return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names), class_type=kind)
@@ -275,12 +275,12 @@ class Graph:
         """
         edge_index, labels = getattr(data, "edge_index", None), getattr(data, "y", None)
         if edge_index is None:
-            raise InputError(f"{type(data).__name__} without edge_index; give a homogeneous Data that has one")
+            raise InputError(f"{type(data).__name__} has no edge_index; give a homogeneous Data with edge_index")
         if mask is not None:
             chosen = getattr(data, mask, None)
             if chosen is None or labels is None:
                 missing = "y" if labels is None else mask
-                raise InputError(f"{type(data).__name__} without {missing}; name a mask of its labels")
+                raise InputError(f"{type(data).__name__} has no {missing}; name one of its masks")
             codes, names = encoded_labels(as_array(labels))
             use = np.asarray(as_array(chosen))
             if use.shape != codes.shape or use.dtype != bool:
@@ -291,7 +291,7 @@ class Graph:
         return cls.from_edge_index(edge_index, features, labels, **parts)
 
     def to_pyg(self) -> Any:
-        """The graph as a PyTorch Geometric `Data`, each edge in both directions; y is -1 where there is no label."""
+        """The graph as a PyTorch Geometric `Data`, each edge in both directions; y is -1 for unlabelled nodes."""
         import torch
         from torch_geometric.data import Data
 
@@ -319,7 +319,7 @@ class Graph:
         """A graph from networkx.
 
         By default the edge attribute `weight`, the node attribute `label` or `class` and every numeric node attribute
-        are used. Name others, or pass False for none. `nodes` lists the nodes in another order than `networkx_nodes`.
+        are used. Name other attributes, or pass False for none. `nodes` overrides the order of `networkx_nodes`.
         """
         where = "the networkx graph"
         arrays = networkx_arrays(graph, where, weight=weight, label=label, features=features, nodes=nodes)
@@ -327,14 +327,14 @@ class Graph:
 
     @classmethod
     def from_arrays(cls, arrays: GraphArrays, where: str, name: str = "", *, few_labels: bool = False) -> Graph:
-        """A graph from an edge list and node arrays that messages call `where`. `few_labels` allows a single class."""
+        """A graph from an edge list and node arrays, called `where` in messages. `few_labels` allows a single class."""
         nodes = len(arrays.node_ids)
         check_edges(arrays, where)
         if not few_labels and arrays.labels is not None:
             check_classes(arrays.class_names, where)
             check_not_regression(arrays.class_names, int(np.count_nonzero(arrays.labels != UNLABELED)), where)
         adjacency, one_way, both_ways, uneven = merged_adjacency(arrays.sources, arrays.targets, arrays.weights, nodes)
-        # An edge list may list each edge once or in both directions; only a mixture shows that direction matters.
+        # Edges may be listed once or in both directions; only a mixture shows that the direction matters.
         listed_once = one_way and not both_ways and not arrays.directed
         if (one_way or uneven) and arrays.directed is not False and not listed_once:
             note(
@@ -358,8 +358,8 @@ def merged_adjacency(
     weights: Real[np.ndarray, "listed"] | None,
     nodes: int,
 ) -> tuple[sp.csr_array, int, int, int]:
-    """The symmetric adjacency of listed edges, each with the largest of its weights. Then the number of pairs of
-    different nodes that are listed in one direction only, in both, and in both with different weights."""
+    """The symmetric adjacency of listed edges, each with the largest of its weights, and the numbers of pairs of
+    different nodes that are listed in one direction, in both, and in both with different weights."""
     pair = np.minimum(sources, targets) * np.int64(nodes) + np.maximum(sources, targets)
     order = np.argsort(pair, kind="stable")
     pair = pair[order]
@@ -384,13 +384,13 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
     """Reject empty edge lists, node numbers out of range and invalid weights."""
     nodes, weights = len(arrays.node_ids), arrays.weights
     if not len(arrays.sources):
-        raise InputError(f"{where} holds no edge; give at least one")
+        raise InputError(f"{where} has no edges; give at least one")
     ends = np.array([arrays.sources, arrays.targets])
     outside = np.argwhere(((ends < 0) | (ends >= nodes)).T)
     if len(outside):
         edge, end = outside[0]
         raise InputError(
-            f"{where}: edge {edge} ends in node {ends[end, edge]} and there are {nodes}, counted from 0; "
+            f"{where}: edge {edge} refers to node {ends[end, edge]}, but the {nodes} nodes are numbered from 0; "
             "correct it, or give more nodes"
         )
     if weights is None:
@@ -398,18 +398,18 @@ def check_edges(arrays: GraphArrays, where: str) -> None:
     if weights.shape != arrays.sources.shape:
         raise InputError(f"{where}: weights of shape {weights.shape} for {len(arrays.sources)} edges; give one each")
     if weights.dtype.kind not in "biuf":
-        raise InputError(f"{where}: weights of type {weights.dtype}; give numbers")
+        raise InputError(f"{where} has weights of type {weights.dtype}; give numbers")
     bad = np.flatnonzero(~((weights >= 0) & (weights <= MAX_FLOAT)))
     if len(bad):
-        raise InputError(f"{where}: edge {bad[0]} weighs {weights[bad[0]]:g}; give finite weights >= 0")
+        raise InputError(f"{where}: edge {bad[0]} has weight {weights[bad[0]]:g}; give finite weights >= 0")
     graph_checks.note_dropped(weights, where)
 
 
 def networkx_nodes(graph: Any, rows: int | None = None, index: Sequence[Any] | None = None) -> list[Any]:
     """The nodes of a networkx graph in the order of the rows of a table, whose `index` may hold their ids.
 
-    Nodes are matched with the index, or by number if they are 0 … n-1. Others keep the order of the graph, unless they
-    are to be matched with `rows`, which is refused.
+    Nodes are matched with the index, or by number if they are 0 … n-1. Otherwise they keep the order of the graph; with
+    `rows`, this is an error.
     """
     nodes = list(graph.nodes)
     if index is not None and len(index) == len(nodes) and {*index} == {*nodes}:
@@ -434,10 +434,10 @@ def networkx_arrays(
     nodes: Sequence[Any] | None = None,
     from_file: bool = False,
 ) -> GraphArrays:
-    """The arrays of a networkx graph, which messages call `where`."""
+    """The arrays of a networkx graph, called `where` in messages."""
     nodes = networkx_nodes(graph) if nodes is None else list(nodes)
     if len(nodes) != len(graph) or {*nodes} != {*graph.nodes}:
-        raise InputError(f"{where} has {len(graph)} nodes and other ones are listed; list each of its nodes once")
+        raise InputError(f"{where} has {len(graph)} nodes, but others are listed; list each of its nodes once")
     if not nodes:
         raise InputError(f"{where} has no nodes; give at least one")
     number = {node: place for place, node in enumerate(nodes)}
@@ -449,11 +449,11 @@ def networkx_arrays(
         raise InputError(f"{where}: no node has an attribute {label!r}; name the one that holds the classes")
     for name in LABEL_NAMES if label is None else ():
         found = [str(some[name]) for some in attributes if name in some]
-        # Drawing programs write each node's own name into `label`; that is not a class.
+        # Drawing programs write the name of each node into `label`, which is not a class.
         if label_name is None and found and (name != "label" or len(set(found)) < len(nodes)):
             label_name = name
     given = [some.get(label_name) for some in attributes] if label_name else []
-    if from_file:  # where -1 is a class
+    if from_file:  # in files, -1 is a class
         given = ["" if value is None else integer_text(str(value)) for value in given]
     labels, class_names = encoded_labels(given)
     if features is None:
@@ -486,7 +486,7 @@ def _feature(
     rows = [_numbers(some.get(name)) for some in attributes]
     for node, some, row in zip(nodes, attributes, rows, strict=True):
         if row is None or rows[0] is None or len(row) != len(rows[0]):
-            remedy = "give every node a number there (or lists of one length), or name the features to take"
+            remedy = "give every node a number there (or lists of one length), or name the features to use"
         elif not (np.abs(row) <= MAX_FLOAT).all():
             remedy = "give finite numbers that single precision can hold"
         else:
@@ -507,7 +507,7 @@ def _numbers(value: Any) -> np.ndarray | None:
 
 
 def _weights(graph: Any, named: Attribute, where: str) -> np.ndarray | None:
-    """Edges without the attribute have weight 1, as in networkx."""
+    """The edge weights; edges without the attribute have weight 1, as in networkx."""
     name = named or WEIGHT_NAMES[0]
     given = [] if named is False else [edge for edge in graph.edges(data=name) if edge[2] is not None]
     if not given:

@@ -20,8 +20,8 @@ def cached_per_graph(
 ) -> Callable[Concatenate[Graph, Settings], Made]:
     """Cache a function of a graph and further hashable arguments.
 
-    The function receives the graph without labels, so that graphs that differ in labels alone share results. Results
-    live as long as the graph and must not refer to it. Concurrent calls may compute twice and return the first result.
+    The function receives the graph without labels, so graphs that differ only in labels share results. Results live as
+    long as the graph and must not refer to it. Concurrent calls may compute a result twice, but return the first one.
 
     >>> import numpy as np
     >>> @cached_per_graph
@@ -49,7 +49,7 @@ def cached_per_graph(
                 return known[key]
         from mtgcn.environment import usual_torch
 
-        with usual_torch():  # a result outlives the mode that torch is in
+        with usual_torch():  # results outlive the current mode of torch
             result = make(bare, *args, **kwargs)
         with lock:
             return known.setdefault(key, result)

@@ -1,4 +1,4 @@
-"""Checks of the parts of a `Graph`. Each part is validated, copied and frozen, or rejected with a remedy."""
+"""Validation of the parts of a `Graph`. Each part is checked, copied and frozen, or rejected with a remedy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mtgcn.labels import UNLABELED, check_classes, check_not_regression, encoded
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
-MAX_CLASSES = 100_000  # one stray number among labels would create as many classes
-MIN_SPREAD = 1e-4  # relative to the values: below, 32-bit floats resolve fewer than 1000 steps of a feature
-BYTES_PER_NODE = 64  # ids, labels, row starts of the adjacency and temporary arrays
+MAX_CLASSES = 100_000  # a stray number among the labels would create that many classes
+MIN_SPREAD = 1e-4  # smallest spread relative to the values; below, 32-bit floats resolve fewer than 1000 steps
+BYTES_PER_NODE = 64  # memory for ids, labels, row starts of the adjacency and temporary arrays
 
 
 def as_array(given: Any) -> Any:
-    """Tensors as NumPy arrays or scipy matrices, sparse matrices unchanged, anything else as an array."""
+    """Convert tensors to NumPy arrays or scipy matrices, and other objects to arrays; keeps sparse matrices."""
     if given is None or sp.issparse(given) or isinstance(given, np.ma.MaskedArray):
         return given
     if hasattr(given, "detach"):
@@ -32,7 +32,7 @@ def as_array(given: Any) -> Any:
 
 
 def checked_count(nodes: int, where: str) -> int:
-    """A number of nodes that fits into memory; one stray number in an edge list can ask for too many."""
+    """A number of nodes that fits into memory; a stray number in an edge list may exceed it."""
     if not isinstance(nodes, int | np.integer) or isinstance(nodes, bool):
         raise InputError(f"{where} has {shown(nodes)} nodes; give a whole number")
     if nodes < 0:
@@ -71,14 +71,14 @@ def checked_adjacency(given: object) -> sp.csr_array:
     """A symmetric matrix of weights >= 0 without stored zeros, with 32-bit indices where they suffice."""
     adjacency = square_matrix(given, copy=True)
     if adjacency.shape[0] == 0:
-        raise InputError("a graph of 0 nodes; give at least one node")
+        raise InputError("the graph has 0 nodes; give at least one")
     if not np.isfinite(adjacency.data).all():
         raise InputError("an edge weight is NaN or infinite; give finite weights >= 0")
     if adjacency.data.min(initial=0) < 0:
         raise InputError(f"edge weight {adjacency.data.min():g}; weights must be >= 0")
     adjacency.eliminate_zeros()
     if max(adjacency.nnz, *adjacency.shape) <= np.iinfo(np.int32).max:
-        # A third less memory for every matrix derived from it.
+        # This saves a third of the memory of every derived matrix.
         adjacency.indices = adjacency.indices.astype(np.int32, copy=False)
         adjacency.indptr = adjacency.indptr.astype(np.int32, copy=False)
     if not is_symmetric(adjacency):
@@ -130,14 +130,14 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
 
 
 def checked_labels(given: object, nodes: int) -> Int[np.ndarray, "nodes"]:
-    """Class codes; all unlabelled if None."""
+    """The class codes; all nodes are unlabelled if None."""
     labels = np.full(nodes, UNLABELED) if given is None else _array("labels", given, nodes)
     if not np.issubdtype(labels.dtype, np.integer):
-        raise InputError(f"labels of type {labels.dtype}; give whole numbers, {UNLABELED} where unlabelled")
-    if labels.dtype.kind == "u":  # no -1; numbers beyond int64 are rejected below
+        raise InputError(f"labels have type {labels.dtype}; give whole numbers, {UNLABELED} for unlabelled nodes")
+    if labels.dtype.kind == "u":  # unsigned labels have no -1; numbers beyond int64 are rejected below
         labels = np.minimum(labels.astype(np.uint64), np.uint64(MAX_CLASSES)).astype(np.int64)
     if labels.min(initial=UNLABELED) < UNLABELED:
-        raise InputError(f"label {labels.min()}; labels are 0, 1, … and {UNLABELED} where unlabelled")
+        raise InputError(f"label {labels.min()} is negative; give 0, 1, …, or {UNLABELED} for unlabelled nodes")
     if labels.max(initial=UNLABELED) >= MAX_CLASSES:
         raise InputError(f"label {labels.max()} exceeds the limit of {MAX_CLASSES} classes; number classes from 0 on")
     return frozen(labels.astype(np.int64))
@@ -152,10 +152,10 @@ def checked_node_ids(given: object, nodes: int) -> np.ndarray:
         check_names((name for name in node_ids.tolist() if isinstance(name, str)), "node id")
     try:
         names, counts = np.unique(node_ids, return_counts=True)
-    except TypeError:  # numbers and text, which have no order
-        raise InputError("node ids of different types; give text alone or numbers alone") from None
+    except TypeError:  # a mixture of numbers and text cannot be sorted
+        raise InputError("node ids have different types; give only text or only numbers") from None
     if len(names) < nodes:
-        raise InputError(f"node id {names[counts > 1][0]!r} occurs twice; give each node its own")
+        raise InputError(f"node id {names[counts > 1][0]!r} occurs twice; give unique ids")
     return frozen(node_ids)
 
 
@@ -166,21 +166,21 @@ def checked_class_names(given: Sequence[str], labels: Int[np.ndarray, "nodes"]) 
     if len(set(class_names)) < len(class_names):
         raise InputError(f"class names {', '.join(map(shown, class_names[:8]))} are not all different; rename one")
     if classes > len(class_names):
-        raise InputError(f"label {classes - 1} but only {len(class_names)} class names; name every class")
+        raise InputError(f"label {classes - 1} exceeds the {len(class_names)} class names; name every class")
     return class_names
 
 
 def checked_cells(cells: Any, nodes: int) -> Any:
     """The cells for display, one row per node."""
     if cells is not None and cells.num_rows != nodes:
-        raise InputError(f"cells of {cells.num_rows} rows for {nodes} nodes; give one row per node")
+        raise InputError(f"cells have {cells.num_rows} rows for {nodes} nodes; give one row per node")
     return cells
 
 
 def checked_name(given: object) -> str:
     """The name of a graph, often a file name; bytes that are not UTF-8 are escaped."""
     if not isinstance(given, str):
-        raise InputError(f"graph name {shown(given)} of type {type(given).__name__}; give text")
+        raise InputError(f"graph name {shown(given)} has type {type(given).__name__}; give text")
     name = given.encode("utf-8", "backslashreplace").decode()
     check_names([name], "graph name")
     return name
@@ -189,7 +189,7 @@ def checked_name(given: object) -> str:
 def checked_feature_names(given: Sequence[str], features: Any) -> tuple[str, ...]:
     feature_names, width = _names("feature", given, LONGEST_TEXT), 0 if features is None else features.shape[1]
     if feature_names and len(feature_names) != width:
-        raise InputError(f"{len(feature_names)} feature names for {width} features; name each, or none")
+        raise InputError(f"{len(feature_names)} feature names do not match {width} features; name all features or none")
     return feature_names
 
 
@@ -217,7 +217,7 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
 def class_type(labels: Any, given_names: Sequence[str]) -> str:
     """The dtype of classes given as labels: text if they are named."""
     kind = np.dtype("U") if labels is None or len(given_names) else np.asarray(as_array(labels)).dtype
-    return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named as whole numbers
+    return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named like integers
 
 
 def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
@@ -226,11 +226,11 @@ def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
         given = as_array(given)
         if given.dtype.kind == "c":
             raise TypeError("complex numbers")
-        if given.ndim != 2 or given.shape[0] != given.shape[1]:  # scipy accepts one and three axes
+        if given.ndim != 2 or given.shape[0] != given.shape[1]:  # scipy also accepts one or three axes
             raise InputError(f"adjacency of shape {given.shape}; give a square matrix, one row per node")
         with np.errstate(over="ignore", under="ignore"):  # overflow to infinity is rejected later
             matrix = sp.csr_array(given, dtype=np.float32, copy=copy)
-        if not copy:  # of a `Graph`, whose edges were checked before
+        if not copy:  # the matrix of a `Graph`, whose edges were already checked
             note_dropped(given.data if sp.issparse(given) else given[given != 0], "the adjacency")
     except (TypeError, ValueError, AttributeError, OverflowError) as problem:
         if isinstance(problem, InputError):

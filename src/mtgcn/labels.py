@@ -1,4 +1,4 @@
-"""Label encoding: labels of any type to class codes and class names. Files, arrays and the estimator share it."""
+"""Label encoding: class codes and class names of labels of any type, from files and arrays."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ INTEGER_AS_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.0")
 MISSING_WORDS = frozenset(
     {"", "?", "-", "na", "n/a", "n.a.", "<na>", "#n/a", "nan", "nat", "null", "none", "nil", "missing"}
 )
-MIN_SIGNS = 20  # labels of which most are 0 or 1: then -1 may be a sign rather than unlabelled
-QUANTITIES = ((20, 2), (50, 10))  # more different numbers than that, with fewer labels each, may be quantities
+MIN_SIGNS = 20  # fewest labels 0 and 1 with which -1 may be a class
+QUANTITIES = ((20, 2), (50, 10))  # more distinct numbers with fewer labels each may be quantities
 
 
 def is_missing(text: str) -> bool:
@@ -31,12 +31,14 @@ def is_missing(text: str) -> bool:
     return text.strip().casefold() in MISSING_WORDS
 
 
-def classes_of(texts: Sequence[str], beside: Sequence[str] = ()) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
+def classes_of(
+    texts: Sequence[str], known_classes: Sequence[str] = ()
+) -> tuple[Int[np.ndarray, "texts"], tuple[str, ...]]:
     """The class code of each distinct text, and the class names in order.
 
-    Words for a missing value are no class. If every class is a number, classes are sorted by value; otherwise they are
-    sorted as text, also if one of the existing classes, `beside`, is not a number. Names stay as written: `1` and `1.0`
-    are two classes, and `007` is not a number. Names that look alike give a note.
+    Words for missing values are unlabelled. If all classes and all `known_classes` are numbers, classes are sorted by
+    value, otherwise as text. Names are not changed: `1` and `1.0` are two classes, and `007` is not a number. Names
+    that look alike give a note.
 
     >>> classes_of(["10", "9", "-1", "nan"])
     (array([ 2,  1,  0, -1]), ('-1', '9', '10'))
@@ -45,7 +47,7 @@ def classes_of(texts: Sequence[str], beside: Sequence[str] = ()) -> tuple[Int[np
     """
     present = {text for text in texts if not is_missing(text)}
     names = tuple(sorted(present))
-    if are_numbers(present) and are_numbers(beside):
+    if are_numbers(present) and are_numbers(known_classes):
         names = tuple(sorted(present, key=lambda text: (float(text), text)))
     check_names(names, "class")
     looks: dict[str, str] = {}
@@ -53,7 +55,7 @@ def classes_of(texts: Sequence[str], beside: Sequence[str] = ()) -> tuple[Int[np
         visible = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
         other = looks.setdefault(" ".join(visible.casefold().split()), name)
         if other != name:
-            note(f"classes {ascii(other)[:60]} and {ascii(name)[:60]} look alike and count as two; spell them the same")
+            note(f"classes {ascii(other)[:60]} and {ascii(name)[:60]} look alike but are different; use one spelling")
     code_of = {name: code for code, name in enumerate(names)}
     return np.array([code_of.get(text, UNLABELED) for text in texts], dtype=np.int64), names
 
@@ -73,7 +75,7 @@ def integer_text(text: str) -> str:
 
 
 def class_named(text: str, names: Sequence[str]) -> str:
-    """The class that a typed text stands for, beside existing classes `names`.
+    """The class for a text, given the existing classes `names`.
 
     >>> class_named("2.0", ["1", "2"]), class_named("2.0", ["2", "b"])
     ('2', '2.0')
@@ -82,8 +84,8 @@ def class_named(text: str, names: Sequence[str]) -> str:
 
 
 def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ...]]:
-    """Class codes of one label per node, of any type, and the class names. The number -1, None, NaN, masked values and
-    words for a missing value are unlabelled.
+    """Class codes and class names of one label per node, of any type. The number -1, None, NaN, masked values and words
+    for missing values are unlabelled.
 
     >>> encoded_labels(["cat", None, "dog", "cat"])
     (array([ 0, -1,  1,  0]), ('cat', 'dog'))
@@ -102,7 +104,7 @@ def encoded_labels(values: Any) -> tuple[Int[np.ndarray, "nodes"], tuple[str, ..
 
 
 def note_minus_one(given: np.ndarray) -> None:
-    """Note where -1, which means unlabelled in arrays as in scikit-learn, seems to be a class."""
+    """Note if -1, which means unlabelled in arrays as in scikit-learn, seems to be a class."""
     if given.dtype.kind not in "if":
         return
     unlabelled = np.count_nonzero(given == UNLABELED)
@@ -111,7 +113,7 @@ def note_minus_one(given: np.ndarray) -> None:
     is_sign = classes.tolist() in ([1], [0, 1]) and MIN_SIGNS <= len(given) > 2 * unlabelled
     if unlabelled and (both_signs or is_sign):
         note(
-            f"-1 counts as unlabelled, as in scikit-learn ({unlabelled} of {len(given)} labels); "
+            f"-1 means unlabelled, as in scikit-learn ({unlabelled} of {len(given)} labels); "
             "if it is a class, give the labels as text"
         )
 
@@ -123,14 +125,14 @@ def check_classes(names: Sequence[str], where: str) -> None:
 
 
 def check_not_regression(names: Sequence[str], labelled: int, where: str) -> None:
-    """Reject labels that are many different numbers with gaps or fractions, few nodes each: quantities, not classes."""
+    """Reject quantities: many different numbers with gaps or fractions, and few nodes each."""
     if not any(len(names) > max(most, labelled / each) for most, each in QUANTITIES) or not are_numbers(names):
         return
     low, high = min(map(float, names)), max(map(float, names))
     if high - low > 2 * len(names) or any(float(name) % 1 for name in names):
         raise InputError(
-            f"{where} has {len(names)} different numbers from {low:g} to {high:g} for {labelled} labelled nodes, a "
-            "target of regression; group them into classes (or write numbers that are names as text, such as n7)"
+            f"{where} has {len(names)} different numbers from {low:g} to {high:g} for {labelled} labelled nodes, as "
+            "in regression; group them into classes (or write numbers that are names as text, such as n7)"
         )
 
 
@@ -138,22 +140,22 @@ def _one_per_node(values: Any) -> np.ndarray:
     if np.ma.isMaskedArray(values):
         values = np.ma.filled(values.astype(object), None)
     if isinstance(values, list | tuple) and any(isinstance(value, str | bytes) for value in values):
-        return np.fromiter(values, dtype=object, count=len(values))  # a text array would be as wide as the longest
+        return np.fromiter(values, dtype=object, count=len(values))  # text arrays are as wide as the longest entry
     try:
         given = np.asarray(values)
     except ValueError:  # rows of different length
-        raise InputError("labels are lists of different length; give one label per node") from None
+        raise InputError("labels are lists of different lengths; give one label per node") from None
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
     if given.ndim != 1:
         raise InputError(f"labels of shape {given.shape}; give one label per node")
     if given.dtype.kind in "cV":
-        raise InputError(f"labels of type {given.dtype}; give numbers or text")
+        raise InputError(f"labels have type {given.dtype}; give numbers or text")
     return given
 
 
 def label_text(value: Any) -> str:
-    """A label as text, empty if the node is unlabelled."""
+    """A label as text; empty if the node is unlabelled."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -161,7 +163,7 @@ def label_text(value: Any) -> str:
             raise InputError(f"label {value[:60]!r} is not UTF-8; give text or numbers") from None
     if isinstance(value, list | tuple | dict | set | np.ndarray):
         raise InputError(f"label {shown(value)} of a node has several values; give one label per node")
-    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas, recognised without importing it
+    if type(value).__name__ in ("NAType", "NaTType"):  # missing values of pandas, recognised without importing it
         return ""
     if value is None or value != value or (value == UNLABELED and not isinstance(value, str)):
         return ""

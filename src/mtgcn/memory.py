@@ -1,6 +1,6 @@
-"""Memory: how much is free, how much a stack of runs may take, and what the C library does with freed blocks.
+"""Free memory, the memory budget of a stack of runs, and the handling of freed blocks by the C library.
 
-torch is imported where it is needed: most callers only ask what is free.
+torch is imported only where it is needed, since most callers only need the free memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mtgcn.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-UNKNOWN_LIMIT = 2**63  # bytes; the system does not report a limit
-MIN_ADDRESS_SPACE = 1 << 28  # bytes; a thread of a library takes 72 MiB of it
+UNKNOWN_LIMIT = 2**63  # bytes; stands for a limit that the system does not report
+MIN_ADDRESS_SPACE = 1 << 28  # bytes; each thread of a library takes 72 MiB
 
 
 def free_bytes() -> int:
-    """The memory this process may still allocate: the least of machine, container and process limits."""
+    """The memory that this process may still allocate: the minimum over machine, container and process limits."""
     limits = [_machine_free(), _container_free(), _process_free()]
     return min((limit for limit in limits if limit is not None), default=UNKNOWN_LIMIT)
 
@@ -33,12 +33,12 @@ def check_address_space() -> None:
     if free is not None and free < MIN_ADDRESS_SPACE:
         limit, left = readable(MIN_ADDRESS_SPACE), readable(max(0, free))
         raise InputError(
-            f"out of memory: {left} are left of the limit of this process, and {limit} are needed; raise it"
+            f"out of memory: {left} are left below the limit of this process, {limit} are needed; raise the limit"
         )
 
 
 def use_few_threads_if_limited() -> None:
-    """Let OpenBLAS start no threads under `ulimit -v`, where it may abort; call this before NumPy is imported."""
+    """Keep OpenBLAS from starting threads under `ulimit -v`, where it may abort; call this before importing NumPy."""
     if _process_free() is not None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -70,7 +70,7 @@ def _machine_free() -> int | None:
 
 
 def _container_free() -> int | None:
-    with suppress(OSError, ValueError):  # a limit of "max" is none
+    with suppress(OSError, ValueError):  # "max" means no limit
         limit, used = (Path("/sys/fs/cgroup", name).read_text("ascii") for name in ("memory.max", "memory.current"))
         return int(limit) - int(used)
     return None
@@ -97,11 +97,11 @@ def _process_bytes() -> tuple[int, int]:
 
 # On the CPU larger stacks gain nothing: an epoch's working set exceeds the cache long before.
 CPU_BUDGET = 300 * 2**20
-CUDA_SHARE = 0.5  # of the free GPU memory
+CUDA_SHARE = 0.5  # share of the free GPU memory
 
 
 def default_budget(device: torch.device) -> int:
-    """Bytes that the runs fitted together may take on this device."""
+    """The memory (bytes) for runs that are fitted together on this device."""
     if device.type == "cuda":
         import torch
 
@@ -114,7 +114,7 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an error reports that an allocation failed. Does not import torch, which may be what failed."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # of torch.cuda
         return True
-    # torch on the CPU, loading a shared library, starting a thread, pyarrow
+    # messages of torch on the CPU, the loader of shared libraries, threads and pyarrow
     messages = ("can't allocate memory", "not enough memory", "failed to map segment", "Cannot allocate memory")
     return any(words in str(error) for words in (*messages, "can't start new thread", "bad_alloc", "malloc of size"))
 
@@ -127,19 +127,19 @@ _keeps_freed_blocks = False
 
 
 def keep_freed_blocks() -> None:
-    """Keep freed blocks in this process. Only our own commands and workers call this, since it affects all code.
+    """Keep freed blocks in this process. Only the commands and workers of mtgcn call this, since it affects all code.
 
-    Every epoch frees and allocates the same few large blocks. To map and zero their pages each time costs up to a
-    quarter of an epoch. Does nothing where the C library is not glibc.
+    Every epoch frees and allocates the same few large blocks. Mapping and zeroing their pages takes up to a quarter of
+    an epoch. Has no effect if the C library is not glibc.
     """
     global _keeps_freed_blocks
     _keeps_freed_blocks = True
-    # Large blocks from the heap as well: mapped ones are returned when they are freed.
+    # Large blocks come from the heap as well, since mapped blocks are returned when they are freed.
     _mallopt({_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1})
 
 
 def return_freed_blocks() -> None:
-    """Return every large block when it is freed, for a process whose graph just fits into memory.
+    """Return freed large blocks to the operating system immediately, for graphs that barely fit into memory.
 
     By default glibc raises its threshold up to 32 MiB, and a fragmented heap may take twice what is in use.
     """
@@ -147,12 +147,12 @@ def return_freed_blocks() -> None:
 
 
 def trim_freed_blocks() -> None:
-    """Where freed blocks are kept, return those that are free now, between two steps that need blocks of other sizes.
+    """Return the freed blocks that are kept, between two steps that need blocks of different sizes.
 
-    Without it a process on a large graph grows by half of what it uses. Processes below 1 GiB keep their blocks.
+    Otherwise a process on a large graph takes up to half more memory. Processes below 1 GiB keep their blocks.
     """
     if _keeps_freed_blocks and _process_bytes()[1] > LARGE_PROCESS:
-        getattr(_glibc(), "malloc_trim", lambda _: None)(0)  # not in every C library
+        getattr(_glibc(), "malloc_trim", lambda _: None)(0)  # which not every C library has
 
 
 def _mallopt(parameters: dict[int, int]) -> None:

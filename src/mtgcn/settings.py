@@ -5,7 +5,7 @@
     decay_on: Literal["all", "first-layer"] = "all"
 
 `Settings` validates a dataclass on creation, `parse_settings` reads `key=value` texts (`per_class=60`), and
-`described_settings` lists the settings with the comments beside them.
+`described_settings` lists the settings with the comments on their lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mtgcn.errors import LONGEST_SHOWN, InputError, shown, unknown_name
 
 @dataclass(frozen=True)
 class Bound:
-    """A limit, as in annotated-types; `remedy` replaces the words of the error message."""
+    """A limit, as in annotated-types. `remedy` replaces its default description in error messages."""
 
     holds: Callable[[Any, float], bool]  # false for NaN
     prefix: str
@@ -43,7 +43,7 @@ class Bound:
 Ge, Gt = partial(Bound, operator.ge, "at least"), partial(Bound, operator.gt, "a number above")
 Le, Lt = partial(Bound, operator.le, "at most"), partial(Bound, operator.lt, "a number below")
 
-MOST = 1_000_000  # largest count
+MOST = 1_000_000  # largest count in a setting
 PositiveInt = Annotated[int, Ge(1), Le(MOST)]
 NonNegativeInt = Annotated[int, Ge(0), Le(MOST)]
 LARGEST = 1_000_000_000  # its square fits into 32-bit floats
@@ -61,24 +61,24 @@ class _Kind:
     """One of the types of a setting."""
 
     type: Any
-    words: str  # for the user
+    words: str  # description in messages
     fits: Callable[[Any], bool] = lambda value: True
-    read: Callable[[str], Any] = dict[str, Any]().__getitem__  # a text; ValueError or KeyError if it is not of the type
+    read: Callable[[str], Any] = dict[str, Any]().__getitem__  # parses a text; raises ValueError or KeyError
     choices: tuple[Any, ...] = ()
     bounds: tuple[Bound, ...] = ()
 
     def accepts(self, value: Any) -> bool:
-        """Whether it is a finite number of this type within the bounds."""
+        """Whether a value is a finite number of this type within the bounds."""
         return self.fits(value) and math.isfinite(value) and all(one.holds(value, one.limit) for one in self.bounds)
 
     @property
     def title(self) -> str:
-        """The type in code."""
+        """The name of the type in code."""
         return " | ".join(map(repr, self.choices)) or str(getattr(self.type, "__name__", self.type))
 
 
 def _is_number(value: Any, kind: type = numbers.Real) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)  # NumPy's numbers are numbers
+    return isinstance(value, kind) and not isinstance(value, bool)  # includes NumPy's numbers
 
 
 _NONE = type(None)
@@ -86,7 +86,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 _KINDS = [
     _Kind(int, "whole number", lambda value: _is_number(value, numbers.Integral), int),
     _Kind(float, "number", _is_number, float),
-    # NumPy's booleans too, without importing it.
+    # This includes NumPy's booleans, without importing NumPy.
     _Kind(bool, "true or false", lambda v: type(v).__name__ in ("bool", "bool_"), lambda text: _TRUTH[text.lower()]),
     _Kind(str, "text", lambda value: isinstance(value, str), str),
     _Kind(_NONE, "none", lambda value: value is None, lambda text: {"none": None}[text.lower()]),
@@ -95,7 +95,7 @@ _KINDS = [
 
 @cache
 def _kinds_of(settings_class: type) -> dict[str, list[_Kind]]:
-    """The types of every setting. Annotations that only a type checker can resolve allow any value."""
+    """The types of every setting. Annotations that only a type checker can resolve accept any value."""
     declared: dict[str, Any] = {}
     for owner in reversed(settings_class.__mro__):
         for name, annotation in inspect.get_annotations(owner).items():
@@ -106,7 +106,7 @@ def _kinds_of(settings_class: type) -> dict[str, list[_Kind]]:
                 resolved = Any
             declared[name] = resolved
     settable = [field.name for field in fields(settings_class) if field.init]
-    # Every text is a str, so that comes last.
+    # Text is the last type, since it accepts every text.
     return {name: sorted(_kinds(declared.get(name, Any)), key=lambda kind: kind.type is str) for name in settable}
 
 
@@ -140,14 +140,14 @@ def _kinds(declared: Any, bounds: tuple[Bound, ...] = ()) -> Iterator[_Kind]:
 
 
 class Settings:
-    """Base of dataclasses that refuse values of the wrong type, out of bounds, not among the choices, or not finite."""
+    """Base of dataclasses that check their values: type, bounds, choices, and that numbers are finite."""
 
     def __post_init__(self) -> None:
         settings_class: type = type(self)
         for name, kinds in _kinds_of(settings_class).items():
             value = getattr(self, name)
             if isinstance(value, list) and any(get_origin(kind.type) is tuple for kind in kinds):
-                value = tuple(value)  # as JSON has them
+                value = tuple(value)  # lists come from JSON
                 object.__setattr__(self, name, value)
             kind = next((kind for kind in kinds if kind.fits(value)), None)
             if kind is None:
@@ -181,7 +181,7 @@ def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str
         if key not in settable:
             raise unknown_name("setting", key, settable)
         if key in values:
-            raise InputError(f"setting {key!r} is given twice; give it once")
+            raise InputError(f"setting {key!r} is given twice; remove one")
         for kind in settable[key]:
             try:
                 values[key] = kind.read(text)
@@ -196,12 +196,12 @@ def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str
 
 @dataclass(frozen=True)
 class SettingDescription:
-    """A setting in the help and the documentation."""
+    """Description of a setting for the help and the documentation."""
 
     name: str
     limits: str  # type, choices and bounds
-    default: str  # as typed; empty where there is none
-    meaning: str  # the comment beside its declaration; empty where there is none
+    default: str  # as a user types it; empty without a default
+    meaning: str  # comment of its declaration; empty without a comment
 
 
 def described_settings(settings_class: type) -> list[SettingDescription]:
@@ -210,7 +210,7 @@ def described_settings(settings_class: type) -> list[SettingDescription]:
     for owner in reversed(settings_class.__mro__):
         try:
             meanings |= _comments(inspect.getsource(owner)) if inspect.get_annotations(owner) else {}
-        except (OSError, TypeError):  # made without a source file
+        except (OSError, TypeError):  # the class has no source file
             continue
     found = []
     for name, kinds in _kinds_of(settings_class).items():

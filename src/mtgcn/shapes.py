@@ -1,6 +1,6 @@
 """Shapes in signatures: `Float[Tensor, "nodes classes"]` is a tensor of floating point numbers with these two axes.
 
-The names are jaxtyping's. At run time they stand for the bare array and nothing is imported or checked, unless
+The names are jaxtyping's. At run time they are plain array types, and nothing is imported or checked, unless
 MTGCN_CHECK_SHAPES is 1, as in the tests (tests/support/shape_checks.py).
 """
 

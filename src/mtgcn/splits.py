@@ -36,13 +36,13 @@ class Split:
         if (counts > 1).any():
             raise InputError(f"node {values[counts > 1][0]} occurs twice in a split; list each node once")
         if not len(self.train):
-            raise InputError("a split without a training node; give at least one")
+            raise InputError("a split has no training node; give at least one")
 
 
 MOST_RUNS = 10_000
 LARGEST_SEED = 2**128
-Counts = int | Sequence[int]  # of all classes, or of each
-DRAWS = 10_000  # attempts of `draw_over_all` to draw every class
+Counts = int | Sequence[int]  # one number for all classes, or one per class
+DRAWS = 10_000  # most attempts of `draw_over_all` to draw every class
 
 
 def draw_splits(
@@ -51,7 +51,7 @@ def draw_splits(
     """`runs` random splits with `labels_per_class` training nodes, validation nodes, and the rest as test nodes.
 
     Validation nodes are `validation_per_class` nodes of each class and `validation` nodes of any class. The training
-    nodes of a run depend on `seed` and its number only, not on `runs` or validation. Unlabelled nodes are in no part.
+    nodes of a run depend only on `seed` and the number of the run. Unlabelled nodes are in no part.
     """
     wanted = per_class_counts(graph, labels_per_class)
     members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
@@ -69,7 +69,7 @@ def draw_over_all(
 ) -> tuple[Split, ...]:
     """`runs` random splits like those of `draw_splits`, without stratification.
 
-    `labels_per_class` times the number of classes are drawn from all labelled nodes, again until every class occurs.
+    `labels_per_class` times the number of classes are drawn from all labelled nodes until every class occurs.
     """
     per_class_counts(graph, 1)  # every class needs a node
     labels = _at_least(labels_per_class, 1, "labels-per-class") * graph.num_classes
@@ -92,14 +92,14 @@ def draw_over_all(
 def _drawn_splits(
     graph: Graph, drawn: Callable[..., np.ndarray], labels: int, runs: int, seed: int, validation: int, per_class: int
 ) -> tuple[Split, ...]:
-    """Splits whose `labels` training nodes are drawn by `drawn`, a function of a random generator."""
+    """Splits with `labels` training nodes, which `drawn(generator)` returns."""
     check_runs(runs, len(graph.known))
     held_out = _at_least(validation, 0, "validation")
     held_out += _at_least(per_class, 0, "validation-per-class") * graph.num_classes
     if labels + held_out >= len(graph.known):
         raise InputError(
-            f"{labels} training and {held_out} validation nodes leave none of the {len(graph.known)} "
-            "known labels to test; ask for fewer"
+            f"{labels} training and {held_out} validation nodes leave no test node among {len(graph.known)} "
+            "labelled nodes; ask for fewer"
         )
     splits = []
     for run in range(runs):
@@ -136,7 +136,7 @@ def per_class_counts(graph: Graph, labels_per_class: Counts) -> Int[np.ndarray, 
 
 
 def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
-    """Splits from a JSON file: `{"train": […], "validation": […], "test": […]}`, or a list of such, by node id.
+    """Splits from a JSON file: `{"train": […], "validation": […], "test": […]}`, or a list of these, with node ids.
 
     Without `"test"`, all other labelled nodes are test nodes. Other keys, such as a misspelt `"val"`, are rejected.
     """
@@ -148,7 +148,7 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
         raise InputError(f"split file {path} is not JSON ({error}); write an object with a list 'train'") from error
     entries = content if isinstance(content, list) else [content]
     if not entries:
-        raise InputError(f"split file {path} holds no split; write an object with a list 'train'")
+        raise InputError(f"split file {path} contains no split; write an object with a list 'train'")
     position = {str(name): number for number, name in enumerate(graph.node_ids)}
 
     def nodes(entry: dict[str, Any], part: str) -> np.ndarray:
@@ -157,7 +157,7 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
             raise InputError(f"{part!r} of split file {path} is not a list; give a list of node ids")
         missing = [name for name in listed if str(name) not in position]
         if missing:
-            raise InputError(f"{part!r} of split file {path} names node {shown(missing[0])}, which the graph lacks")
+            raise InputError(f"{part!r} of split file {path} names node {shown(missing[0])}, which is not in the graph")
         found = np.array([position[str(name)] for name in listed], dtype=np.int64)
         unlabelled = found[graph.labels[found] == UNLABELED]
         if len(unlabelled):
@@ -178,7 +178,7 @@ def read_splits(path: Path, graph: Graph) -> tuple[Split, ...]:
 
 
 def check_runs(runs: int, test_nodes: int) -> None:
-    """Reject too many runs, or more than memory holds."""
+    """Reject too many runs, or more than fit into memory."""
     _at_least(runs, 1, "runs")
     if runs > MOST_RUNS:
         raise InputError(f"runs is {runs}; give at most {MOST_RUNS}")

@@ -1,4 +1,4 @@
-"""`Task`: what a method sees. `Prediction`: what it returns. Both hold all runs of a cell."""
+"""`Task`, the input of a method, and `Prediction`, its result. Both contain all runs of a cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mtgcn.graph import UNLABELED, Graph
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.splits import Split
 
-MISSING = -1  # pads the rows of runs that have fewer nodes than the longest
+MISSING = -1  # padding of runs with fewer nodes than the longest
 PeerProbabilities = Float[np.ndarray, "runs peers nodes classes"]
 
 
@@ -30,7 +30,7 @@ class Nodes:
 
     @property
     def present(self) -> Bool[Tensor, "runs nodes"]:
-        """Where a row is not padding."""
+        """A mask of the entries that are not padding."""
         return self.index != MISSING
 
     def __getitem__(self, runs: slice | Tensor) -> Nodes:
@@ -56,20 +56,20 @@ class Task:
     `validation` is filled only for methods that use it; its nodes are never scored.
     """
 
-    graph: Graph  # holds no label at all
+    graph: Graph  # the graph without any labels
     labelled: Nodes
     seeds: tuple[int, ...]  # one per run; every random number of a run comes from its seed
     validation: Nodes | None = None
     device: torch.device = field(default=torch.device("cpu"))
-    seed: int = 0  # of the whole experiment: what its runs share is drawn from it
+    seed: int = 0  # seed of the experiment, for randomness shared by its runs
 
     def __post_init__(self) -> None:
         if (self.graph.labels != UNLABELED).any():
-            raise InputError("a task's graph must hold no labels; pass graph.without_labels")
+            raise InputError("the graph of a task must not have labels; pass graph.without_labels")
 
     @staticmethod
     def without_labels(graph: Graph, runs: int = 1, device: Device = "cpu") -> Task:
-        """A task without labelled nodes, for networks that are trained already."""
+        """A task without labelled nodes, for networks that are already trained."""
         device = torch.device(device)
         none = torch.zeros(runs, 0, dtype=torch.int64, device=device)
         return Task(graph.without_labels, Nodes(none, none), seeds=(0,) * runs, device=device)
@@ -80,7 +80,7 @@ class Task:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of this process."""
+        """The number of nodes of this process."""
         return len(self.graph.labels)
 
     @property
@@ -92,7 +92,7 @@ class Task:
         return self.graph.num_classes
 
     def select(self, runs: Int[np.ndarray, "runs"]) -> Task:
-        """The task of these runs alone."""
+        """The task with these runs only."""
         chosen = torch.from_numpy(runs).to(self.device)
         return replace(
             self,
@@ -111,12 +111,12 @@ class Task:
 def observe(
     graph: Graph, splits: Sequence[Split], seed: int, *, with_validation: bool = False, device: Device = "cpu"
 ) -> Task:
-    """What a method may see of these splits: the training labels and, if it uses them, the validation labels."""
+    """The task of these splits: the training labels and, if the method uses them, the validation labels."""
     device = torch.device(device)
     validation = None
     if with_validation:
         if not all(len(split.validation) for split in splits):
-            raise InputError("this method chooses its epoch on validation nodes and a split has none; draw some")
+            raise InputError("this method needs validation nodes, which a split does not have; draw some")
         validation = Nodes.of([split.validation for split in splits], graph.labels).to(device)
     return Task(
         graph=graph.without_labels,
@@ -135,28 +135,28 @@ def run_seed(seed: int, run: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PeerReport:
-    """What each peer contributed to a prediction, for every run."""
+    """The contribution of each peer to a prediction, for every run."""
 
-    names: tuple[str, ...]  # readable after "the": "features", "near neighbourhood"
-    weights: Float[np.ndarray, "runs peers"]  # in the prediction; they sum to 1
+    names: tuple[str, ...]  # names for use after "the", such as "near neighbourhood"
+    weights: Float[np.ndarray, "runs peers"]  # weights in the prediction, which sum to 1
     held_out_accuracy: Float[np.ndarray, "runs peers"]  # cross-validated on the labels; NaN: unknown
-    agreement: Float[np.ndarray, "runs peers"]  # share of all nodes for which the peer predicts the predicted class
+    agreement: Float[np.ndarray, "runs peers"]  # share of nodes for which the peer agrees with the prediction
     teaching: Float[np.ndarray, "runs"]  # teaching strength, 0 to 1
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The probabilities of every node, and how the method found them."""
+    """Class probabilities of every node, and further results of the fit."""
 
     probabilities: Float[np.ndarray, "runs nodes classes"]
     history: Mapping[str, Float[np.ndarray, "epochs runs peers"]] = field(default_factory=dict)
     peers: PeerProbabilities | None = None  # probabilities of each peer
     pseudo_labelled_at: Int[np.ndarray, "runs nodes"] | None = None  # first epoch as a pseudo label; 0: never
-    parameters: Mapping[str, np.ndarray] | None = None  # what was trained, runs first; `Method.apply` reads them
-    peer_report: PeerReport | None = None  # where peers have different weights
-    # Accuracy on held-out labels, the number of these labels, and of folds; NaN accuracy where no label is held out.
+    parameters: Mapping[str, np.ndarray] | None = None  # trained values for `Method.apply`, runs first
+    peer_report: PeerReport | None = None  # only if peers have different weights
+    # Accuracy on held-out labels, their number, and the number of folds; NaN accuracy if no label is held out.
     held_out: Float[np.ndarray, "runs 3"] | None = None
-    # Runs with the same number share random parts, such as an embedding, and their errors are correlated; None: none.
+    # Runs with the same number share random parts, such as an embedding, so their errors are correlated.
     groups: Int[np.ndarray, "runs"] | None = None
 
     @staticmethod
@@ -174,7 +174,7 @@ def _combined(parts: Sequence[Prediction], combine: Callable[[list[np.ndarray], 
 
     def one(name: str) -> Any:
         found = [value for part in parts if (value := getattr(part, name)) is not None]
-        if len(found) < len(parts):  # not every part has it
+        if len(found) < len(parts):  # some parts do not have it
             return None
         if isinstance(found[0], PeerReport):
             keys = ("weights", "held_out_accuracy", "agreement", "teaching")

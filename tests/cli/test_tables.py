@@ -56,7 +56,7 @@ def test_two_commands(succeeds, table, tmp_path, suffix):
     [
         (["--target", "segmnt"], "unknown column 'segmnt'; did you mean 'segment'?"),
         (["--target", "segment", "--column", "label=city"], "column of 'label' is given twice"),
-        (["--target", "income"], "a target of regression"),
+        (["--target", "income"], "as in regression"),
         (["--target", "city"], "all 60 nodes are labelled, so there is nothing to predict"),
         (["--column", "label=none"], "no row or node is labelled; name the column of the classes by --target"),
         (["--nodes", "other.csv"], "are two tables of nodes; give one of them"),

@@ -61,7 +61,7 @@ def test_load_without_resume_or_checkpoint(files, tmp_path, capsys):
 
 def test_other_and_damaged_checkpoints_are_refused(files, tmp_path):
     save(files, tmp_path)
-    with pytest.raises(InputError, match="belongs to a fit with another seed; give the same"):
+    with pytest.raises(InputError, match="was written with a different seed; use the same seed"):
         load(files, tmp_path, 2, fit={**FIT, "seed": 4})
     path = tmp_path / "checkpoint.npz"
     whole = path.read_bytes()

@@ -95,7 +95,7 @@ def test_resume(folder, fit, capsys):
     assert "resuming after epoch 4" in capsys.readouterr().err
     assert rows_of(folder / "result" / "predictions-0.csv") == undisturbed
     assert fit(*keep, "--resume", "--seed", "1") == 2
-    assert "belongs to a fit with another seed" in capsys.readouterr().err
+    assert "was written with a different seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_resume(folder, fit, capsys):
     [
         (["--method", "mt-gnc"], "unknown method on shards 'mt-gnc'; did you mean 'mt-gcn'?"),
         (["--set", "warmup_epochs=-1"], "warmup_epochs"),
-        (["--set", "backbone=gat"], "backbone is 'gat'; on shards it can only be 'gcn'"),
+        (["--set", "backbone=gat"], "backbone='gat' is not supported on shards; omit it"),
         (["--seed", "-1"], "seed is -1; give at least 0"),
         (["--resume"], "add --checkpoint DIR"),
         (["--checkpoint", "x", "--every", "0"], "--every is 0; give at least 1"),
@@ -126,7 +126,7 @@ def test_other_folders_are_not_touched(folder, fit, capsys):
     (folder / "result").mkdir()
     (folder / "result" / "thesis.txt").write_text("mine")
     assert fit() == 2
-    assert "holds files and no results" in capsys.readouterr().err
+    assert "is not empty and contains no results" in capsys.readouterr().err
     assert (folder / "result" / "thesis.txt").read_text() == "mine"
 
 

@@ -105,7 +105,7 @@ def test_file_name_that_is_not_unicode(untidy):
 
 
 def test_other_folders_are_not_touched(untidy):
-    with pytest.raises(InputError, match="holds files and no shards"):
+    with pytest.raises(InputError, match="is not empty and contains no shards"):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy, 2, OPTIONS)
 
 
@@ -117,7 +117,7 @@ def test_changed_table_is_refused(untidy, monkeypatch):
         return true(*given)
 
     monkeypatch.setattr(sharding, "_stored_adjacency", grown)
-    with pytest.raises(InputError, match="has changed since it was first read"):
+    with pytest.raises(InputError, match="was changed while it was read"):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
 
 

@@ -77,10 +77,10 @@ def test_changed_manifest_is_refused(shards):
 
 
 def test_other_formats_are_refused(shards, tmp_path):
-    with pytest.raises(InputError, match="holds no shards"):
+    with pytest.raises(InputError, match="contains no shards"):
         read_manifest(tmp_path)
     rewritten(shards, format=9)
-    with pytest.raises(InputError, match="shards of format 9, and 1 is read"):
+    with pytest.raises(InputError, match="has format 9, expected 1"):
         read_manifest(shards)
     (shards / "manifest.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):

@@ -168,7 +168,6 @@ def test_dense_and_missing_features(farm, tmp_path, assert_equal, quick_settings
     [
         ("graph", "adjacency.indices", lambda values: values + 10**6, "its parts do not fit together"),
         ("answers", "labeled_iter", lambda values: 0 * values, "labeled_iter contradicts the labels"),
-        ("answers", "labeled_iter", lambda values: 0 * values - 1, "labeled_iter contradicts the labels"),
         ("answers", "labeled_iter", lambda values: values - 1, "labeled_iter out of the range"),
         ("answers", "label_distributions", lambda values: 2 * values, "probabilities do not sum to 1"),
         ("weights", "weight0", lambda values: values * np.nan, "weights .*weight0.* NaN"),
@@ -275,16 +274,9 @@ def test_damaged_card(folder, change, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"format": FORMAT + 1, "versions": {"mtgcn": "9.0"}},
-            "; use mtgcn 9.0, which wrote it, or fit the model again",
-        ),
+        ({"format": FORMAT + 1, "versions": {"mtgcn": "9.0"}}, "; use mtgcn 9.0, which wrote it, or fit the model"),
         ({"format": FORMAT - 1, "versions": None}, f"has format '{FORMAT - 1}', .* reads format {FORMAT}; fit the"),
-        (
-            {"format": str(FORMAT)},
-            f"mtgcn {__version__} reads format {FORMAT}; fit the model again",
-        ),  # the same version
-        ({"format": True}, "has format 'True'"),
+        ({"format": True}, f"has format 'True', and mtgcn {__version__} reads format {FORMAT}; fit the"),
     ],
 )
 def test_other_formats(folder, farm_model, rewritten, changes, message):
@@ -301,18 +293,12 @@ def test_other_formats(folder, farm_model, rewritten, changes, message):
     [
         {"method": {"name": "mt-hypergcn", "settings": {}}},
         {"classes": ["cat", "dog"]},
-        {"classes": None},
         {"classes_type": "nonsense"},
         {"graph": {"name": "", "nodes": 41, "edges": 0, "features": 12, "has_node_ids": True, "feature_names": []}},
-        {"graph": {"name": "", "nodes": 40, "edges": 0, "features": 3, "has_node_ids": True, "feature_names": []}},
         {"training": {}},
-        {"method": 3},
         {"estimator": {"methud": "gcn"}},
-        {"estimator": None},
         {"files": {}},
-        {"files": None},
         {"files": {"../elsewhere": {"bytes": 0, "sha256": ""}}},
-        {"files": {"graph.safetensors": 3}},
         {"classes": ["cat", "dog", "h\ud800n"]},
         {"class_names": ["cat", "dog", "x" * 1001]},
         {"training": {"epochs": 6, "seed": -1, "labels_given": {}}},

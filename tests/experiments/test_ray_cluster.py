@@ -344,7 +344,7 @@ def test_lost_worker_fails_its_unit_only(stand_in, units, monkeypatch):
 def test_late_node_with_other_versions(units):
     outcome = run_unit(units[0], [], None, module.decisive_versions() | {"torch": "1.0.0"})
     assert isinstance(outcome, InputError)
-    assert "and this process 1.0.0, so its results would differ" in str(outcome)
+    assert "this process has 1.0.0; install the same version" in str(outcome)
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -396,7 +396,10 @@ EDGE = {"edge_index": [[0], [1]]}
         ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
         ({"adjacency": np.array("x")}, "adjacency is of type <U1"),
         ({"edge_index": [[0, 1], [1, 0]], "x": np.ones((3, 2)), "y": [0, 1]}, r"labels of shape \(2,\) for 3 nodes"),
-        ({"edge_index": [[0, 9], [1, 0]], "x": np.ones((3, 2))}, "g.npz: edge 1 ends in node 9 and there are 3"),
+        (
+            {"edge_index": [[0, 9], [1, 0]], "x": np.ones((3, 2))},
+            "g.npz: edge 1 refers to node 9, but the 3 nodes are numbered from 0",
+        ),
         ({"adj_data": [1.0]}, "lacks adj_indices, adj_indptr, adj_shape"),
         (
             {"adj_data": [1.0], "adj_indices": [10**6], "adj_indptr": [0, 1, 1], "adj_shape": [2, 2]},
@@ -543,7 +546,7 @@ def hetero():
         (Data(x=torch.ones(3, 2)), "holds no edge_index of a single graph"),
         (Data(edge_index=torch.ones(3, 4)), r"edge_index of shape \(3, 4\) and type float32"),
         (Data(edge_index=torch.ones(2, 4)), "type float32; give two rows of whole numbers"),
-        (Data(edge_index=EDGES, x=torch.ones(2, 2)), "there are 2"),
+        (Data(edge_index=EDGES, x=torch.ones(2, 2)), "but the 2 nodes"),
         (Data(edge_index=EDGES, x=torch.ones(4, 2), y=torch.arange(3)), r"labels of shape \(3,\) for 4 nodes"),
         (Data(edge_index=-EDGES, num_nodes=3), "node -"),
     ],

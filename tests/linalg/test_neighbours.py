@@ -42,7 +42,7 @@ def test_nearest_by_hand():
     search = neighbour_search([[0.0], [10.0], [4.0]], 2, "euclidean")
     assert search([[1.0], [9.0]]).tolist() == [[0, 2], [1, 2]]
     assert search([[0.0]])[0, 0] == 0  # a known row is its own neighbour
-    with pytest.raises(InputError, match="k=3 neighbours but only 2 known rows; lower k to at most 2"):
+    with pytest.raises(InputError, match="k=3 is too large for 2 known rows; lower it to at most 2"):
         neighbour_search([[0.0], [1.0]], 3, "euclidean")
 
 
@@ -127,13 +127,13 @@ def test_approximate_search_is_accurate_and_reproducible(always_approximate, spa
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"k": 3}, "k=3 neighbours but only 3 rows, each with 2 others; lower k to at most 2"),
-        ({"k": 0}, "k=0 neighbours; ask for at least 1"),
+        ({"k": 3}, "k=3 is too large for 3 rows, each with 2 others; lower it to at most 2"),
+        ({"k": 0}, "k=0 is too small; give at least 1"),
         ({"metric": "euclidian"}, "unknown metric 'euclidian'; did you mean 'euclidean'"),
         ({"X": [[0.0], [np.nan], [1.0]]}, "a feature of row 1 is NaN or infinite"),
         ({"X": sp.csr_array([[0.0], [1.0], [np.inf]])}, "a feature of row 2 is NaN or infinite"),
-        ({"X": [["a"], ["b"], ["c"]]}, "X is no table of numbers"),
-        ({"X": [1.0, 2.0, 3.0]}, r"X of shape \(3,\); give a table"),
+        ({"X": [["a"], ["b"], ["c"]]}, "X is not a table of numbers"),
+        ({"X": [1.0, 2.0, 3.0]}, r"X has shape \(3,\); give a table"),
     ],
 )
 def test_invalid_tables_are_refused(given, message):

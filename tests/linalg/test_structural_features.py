@@ -96,5 +96,5 @@ def test_features_are_order_invariant(make_graph):
 
 
 def test_graph_without_edges_is_refused():
-    with pytest.raises(InputError, match="neither features nor edges between its nodes; give features, or edges"):
+    with pytest.raises(InputError, match="neither features nor edges between its nodes; give features or edges"):
         structural_features(Graph(adjacency=np.eye(3)))

@@ -39,9 +39,9 @@ def with_nan(shares):
         (lambda shares: None, "Answering.fit returned a NoneType"),
         (
             lambda shares: Prediction(shares[:, :3]),
-            r"of shape \(2, 3, 3\); here they are runs, nodes, classes: \(2, 40",
+            r"of shape \(2, 3, 3\); return \(runs, nodes, classes\) = \(2, 40",
         ),
-        (lambda shares: Prediction(2 * shares), "do not sum to 1 at every node; normalise them"),
+        (lambda shares: Prediction(2 * shares), "do not sum to 1; normalise them"),
         (with_nan, r"not finite \(NaN\); did its training diverge"),
         (
             lambda shares: Prediction(shares, peers=np.nan * shares[:, None]),
@@ -179,7 +179,7 @@ def test_apply_refuses_other_features(make_graph):
     graph = make_graph()
     parameters = fitted(method, graph).parameters
     narrower = replace(graph, features=graph.features[:, :-1])
-    with pytest.raises(InputError, match=r"weight0 of shape .* use settings and a graph with the features"):
+    with pytest.raises(InputError, match=r"weight0 has shape .* use the settings, features"):
         method.apply(parameters, narrower)
 
 
@@ -188,7 +188,7 @@ def test_apply_without_parameters_is_refused(name, make_graph):
     method = create(name)
     graph = make_graph()
     assert fitted(method, graph).parameters is None
-    with pytest.raises(InputError, match="keeps nothing that could be applied to another graph; fit it on"):
+    with pytest.raises(InputError, match="has no trained parameters for other graphs; fit it on"):
         method.apply({}, graph)
 
 

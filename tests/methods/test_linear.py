@@ -128,7 +128,7 @@ def test_apply_to_other_graphs(name, graph, task, make_graph):
     unseen = make_graph(nodes=30, seed=5, sparse=False)
     assert method.apply(prediction.parameters, unseen).shape == (1, 1, 30, 3)
     narrower = replace(unseen, features=unseen.features[:, :-1])
-    with pytest.raises(InputError, match="a graph with 11 features, where the model has learned from 12; use a graph"):
+    with pytest.raises(InputError, match="the graph has 11 features, the model was trained on 12; use a graph"):
         method.apply(prediction.parameters, narrower)
 
 

@@ -66,7 +66,7 @@ def test_class_sizes_weigh_the_solution(make_graph):
 def test_class_sizes_must_fit_the_classes(make_graph, sizes):
     graph = make_graph(nodes=60)
     [split] = draw_splits(graph, 1, runs=1, seed=0)
-    with pytest.raises(InputError, match="for 3 classes; give one positive number for each class"):
+    with pytest.raises(InputError, match="give one positive number for each of the 3 classes"):
         fit(graph, split.train, class_sizes=sizes)
 
 

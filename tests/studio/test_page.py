@@ -562,8 +562,9 @@ def test_class_is_explained(page, fitted):
     [sentence] = page.texts("#explanation")
     assert " is " in sentence
     assert "neighbours" in sentence
-    titles = page.texts("#around h3")[-2:]
-    assert titles in (["Neighbours", "Nearest labelled"], ["Columns", "Labels"])  # of mt-gcn; of mt-plus after a refit
+    titles = page.texts("#around table th")[-2:]
+    assert titles in (["neighbours", "nearest labelled"], ["columns", "labels"])  # of mt-gcn; of mt-plus after a refit
+    assert page.run("return document.querySelectorAll('#around td > div').length") >= 2  # a bar for each part
 
 
 def test_no_request_to_other_hosts(page, fitted):

@@ -103,7 +103,10 @@ def test_small_components_without_a_label():
     ("graph", "start"),
     [
         (ring(3), None),
-        (ring(3, same_class=False), "0 of 60 edges between labelled nodes join nodes of the same class, and chance"),
+        (
+            ring(3, same_class=False),
+            "0 of 60 edges between labelled nodes join nodes of the same class, and chance alone would give 20:",
+        ),
         (replace(ring(1), labels=np.arange(60) // 2 % 2, class_names=("a", "b")), "30 of 60 edges"),
         (replace(ring(1), labels=np.arange(60) // 3 % 2, class_names=("a", "b")), None),
         (with_labels(ring(3, same_class=False), [0, 1, 2]), None),  # few edges are no evidence
@@ -113,10 +116,6 @@ def test_small_components_without_a_label():
 def test_homophily(graph, start):
     text = homophily_warning(graph)
     assert text is None if start is None else text.startswith(start)
-
-
-def test_expected_edges_of_homophily():
-    assert "chance alone would give 20:" in homophily_warning(ring(3, same_class=False))
 
 
 @pytest.mark.parametrize(
@@ -184,13 +183,6 @@ def test_dominant_columns():
     assert unlike_columns((table - table.mean(axis=0)) / table.std(axis=0)) is None
 
 
-def test_wine_and_digits():
-    from sklearn.datasets import load_digits, load_wine
-
-    assert "rows are compared as a whole" in unlike_columns(load_wine().data[:60])
-    assert unlike_columns(load_digits().data[:60]) is None
-
-
 @pytest.mark.parametrize(
     ("row", "is_unlike"),
     [([45000, 3], True), ([45000], False), ([0, 0, 0], False), ([19.5, 1], False), ([20.5, 1], True)],
@@ -217,14 +209,6 @@ def test_causes_come_first():
     assert first_words(graph, probabilities)[-1] == "Only"
     missing = np.where(probabilities[:, 2:] == 1, [1, 0, 0], probabilities)
     assert first_words(unlike, missing) == ["Column", "None"]
-
-
-def test_components_come_before_homophily():
-    odd = ring(3, same_class=False)
-    edges = odd.adjacency.toarray()
-    edges[40:] = edges[:, 40:] = 0
-    graph = Graph(edges, labels=np.where(np.arange(60) < 40, odd.labels, -1))
-    assert first_words(graph, np.eye(3)[odd.labels]) == ["20", "0"]
 
 
 def copied(graph, kind, labelled=36):

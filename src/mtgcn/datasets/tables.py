@@ -1,16 +1,16 @@
-"""Tables with a class to predict: of scikit-learn, and of pydataset (MIT licence; R's public data sets), none of them
-an example of seaborn. Methods are developed on the tables of `DEVELOPMENT`.
+"""Tables with a class to predict, from scikit-learn and from pydataset (MIT licence; R's public data sets). Examples of
+seaborn are excluded. Methods are developed on the tables of `DEVELOPMENT`.
 
-Those of `FINAL` are for final figures. They were chosen by this rule before any method was fitted to them. A candidate
-is a table of pydataset with
+The tables of `FINAL` serve final evaluations. They were selected before any method was fitted to them, by the following
+rule. A candidate is a table of pydataset with
 
-- 100 to 20 000 rows, each a case of its own: no panels, repeated measurements or frequencies;
+- 100 to 20 000 rows, each an independent case: no panels, repeated measurements or frequencies;
 - a text column of 2 to 10 values with at least `MIN_CLASS` rows each that its help page names as the outcome, if the
   design of the study did not assign it;
 - at least four other columns, without identifiers and columns that are computed from the outcome or after it.
 
-Examples of seaborn, tables of `DEVELOPMENT` and close copies of these do not count. The folders in alphabetical order
-give up to four candidates each, those with more than two classes first, then by name, until there are ten.
+Examples of seaborn, tables of `DEVELOPMENT` and close copies of these are excluded. In alphabetical order, each folder
+contributes up to four candidates, those with more than two classes first, then by name, until there are ten.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mtgcn.datasets.formats import Dataset, Files
 from mtgcn.errors import LOGGER
 from mtgcn.labels import is_missing
 
-MIN_CLASS = 25  # rows; those without a class, and those of smaller classes, are left out
+MIN_CLASS = 25  # fewest rows of a class; rows of smaller classes, and rows without a class, are removed
 NEIGHBOURS = 10
 PACKAGED = "pydataset/resources.tar.gz"
 SOURCES = (
@@ -46,9 +46,9 @@ SKLEARN = "sklearn"
 
 @dataclass(frozen=True)
 class Table:
-    """A table, its class, and the columns that are left out."""
+    """A table, its class column, and the columns that are removed."""
 
-    source: str  # a folder of pydataset, or scikit-learn
+    source: str  # the folder in pydataset, or scikit-learn
     name: str
     target: str
     drop: tuple[str, ...] = ()  # identifiers, and columns that are computed from the class or after it
@@ -78,9 +78,9 @@ DEVELOPMENT = (
 )
 FINAL = (
     Table("car", "Greene", "decision", ("success",)),  # the share of such decisions in a nation
-    Table("car", "Mroz", "work", ("hoursw", "hearnw", "wagew", "income")),  # hours and pay of that work
+    Table("car", "Mroz", "work", ("hoursw", "hearnw", "wagew", "income")),  # hours and pay of this work
     Table("Ecdat", "Car", "choice"),
-    Table("Ecdat", "Fishing", "mode", ("price", "catch")),  # of the chosen mode
+    Table("Ecdat", "Fishing", "mode", ("price", "catch")),  # price and catch rate of the chosen mode
     Table("Ecdat", "Heating", "depvar", ("idcase",)),
     Table("Ecdat", "Kakadu", "answer", ("lower", "upper")),  # bounds of the price that follow from the answer
     Table("gap", "PD", "abc", ("lab", "diag", "aon", "comments", "pd")),  # diagnosis in other words, age at onset
@@ -91,14 +91,14 @@ FINAL = (
 
 
 def read_packaged(table: Table, files: Files) -> Dataset:
-    """A table of pydataset."""
+    """Read a table of pydataset."""
     header, *rows = csv.reader(io.StringIO(_csv_files(files[PACKAGED])[table.name]))
     return _dataset(table, header[1:], [row[1:] for row in rows])  # without the row numbers
 
 
 @lru_cache(maxsize=1)
 def _csv_files(archive: bytes) -> dict[str, str]:
-    """The CSV files by the names of the tables, since all are in one archive."""
+    """The CSV files in the archive by table name."""
     wanted = {f"resources/rdata/csv/{one.source}/{one.name}.csv": one.name for one in (*DEVELOPMENT, *FINAL)}
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         found = [(wanted[one.name], packed.extractfile(one)) for one in packed if one.name in wanted]
@@ -106,7 +106,7 @@ def _csv_files(archive: bytes) -> dict[str, str]:
 
 
 def read_sklearn(table: Table) -> Dataset:
-    """A table of scikit-learn."""
+    """Read a table of scikit-learn."""
     from sklearn import datasets
 
     known = getattr(datasets, f"load_{table.name}")()
@@ -116,8 +116,8 @@ def read_sklearn(table: Table) -> Dataset:
 
 
 def _dataset(table: Table, header: list[str], rows: list[list[str]]) -> Dataset:
-    """The graph that `mtgcn fit TABLE --target CLASS` makes."""
-    from mtgcn.io.options import TableOptions  # they need pyarrow, which other datasets do without
+    """The same graph as that of `mtgcn fit TABLE --target CLASS`."""
+    from mtgcn.io.options import TableOptions  # imported here, since only tables need pyarrow
     from mtgcn.io.read import read_graph
 
     target = header.index(table.target)
@@ -130,7 +130,7 @@ def _dataset(table: Table, header: list[str], rows: list[list[str]]) -> Dataset:
             chosen = [row for row in rows if sizes[row[target]] >= MIN_CLASS]
             csv.writer(file).writerows([row[place] for place in kept] for row in [header, *chosen])
         options = TableOptions(nodes=path, columns=columns, header="yes", knn=NEIGHBOURS, name=table.name)
-        LOGGER.disabled = True  # of which file was read
+        LOGGER.disabled = True  # no message about the file that is read
         try:
             graph = read_graph(None, options)
         finally:

@@ -1,5 +1,5 @@
-"""Graphs too large for one machine: split into parts on disk, and fitted by several processes with some parts each.
+"""Graphs too large for one machine: they are split into parts on disk, and fitted by several processes.
 
-`python -m mtgcn.distributed shard` splits the files a piece at a time. `torchrun … -m mtgcn.distributed fit` runs the
-methods of the library on all parts, with the predictions of a single process. Nothing is imported here.
+`python -m mtgcn.distributed shard` splits the files piece by piece. `torchrun … -m mtgcn.distributed fit` fits a method
+of the library on all parts; the predictions equal those of a single process. Nothing is imported here.
 """

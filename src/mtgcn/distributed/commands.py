@@ -1,4 +1,4 @@
-"""The commands `shard` and `fit`: their options, and the exit status of a job of many ranks."""
+"""The commands `shard` and `fit`: their options, and the exit status of a job with many ranks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mtgcn.report.progress import fitting_progress
 from mtgcn.workflows.output import collected_notes
 
 BAD_INPUT, FAILED, STOPPED = 2, 1, 143  # exit statuses
-# In messages about a rank that does not answer. Not every backend of torch has an exception class for that.
+# Parts of torch's messages about unreachable ranks; not every backend has an exception class for them.
 LOST_RANK = ("connection", "gloo", "nccl", "timed out", "peer", "socket", "store")
 
 app = typer.Typer(
     name="python -m mtgcn.distributed",
-    help="Graphs too large for one machine: split into parts and fitted by many processes.",
+    help="Split graphs too large for one machine into parts, and fit them with many processes.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status, 2 after one line about bad input."""
+    """Run a command; returns the exit status, which is 2 after an error in the input."""
     try:
         return app(args=arguments, prog_name="python -m mtgcn.distributed", standalone_mode=False) or 0
     except (typer.TyperException, InputError) as error:
@@ -51,12 +51,12 @@ def shard(
     *,
     files: Annotated[cli.FileOptions, "edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header"],
     parts: Annotated[int, cli.option("Number of parts, and the largest number of ranks.", "N")],
-    out: Annotated[Path, cli.option("Folder for the parts; older ones are replaced.", "SHARDS")],
+    out: Annotated[Path, cli.option("Folder for the parts; existing parts are replaced.", "SHARDS")],
     as_json: cli.AsJson = False,
 ) -> None:
-    """Split a graph into parts, a piece at a time: it need not fit into memory."""
+    """Split a graph, which need not fit into memory, into parts."""
     if files.edges is None or files.nodes is None:
-        raise InputError("shards need an edge list and a node table; give --edges and --nodes")
+        raise InputError("shard requires an edge list and a node table; give --edges and --nodes")
     options = without_new_nodes(files.table_options())
     with collected_notes() as notes:
         summary = shard_files(files.edges, files.nodes, out, parts, options)
@@ -74,13 +74,13 @@ def shard(
 def fit(
     shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
     labels: Annotated[Path, cli.option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
-    out: Annotated[Path, cli.option("Folder for the results; older ones are replaced.", "DIR")],
+    out: Annotated[Path, cli.option("Folder for the results; existing results are replaced.", "DIR")],
     options: FitOptions,
     device: cli.Device = "auto",
     as_json: cli.AsJson = False,
 ) -> None:
-    """Predict the classes of all nodes from the labels of a few; started by torchrun, or as a single process."""
-    restart = "start the job again, with --checkpoint DIR to be able to resume it"
+    """Predict the classes of all nodes from the labels of a few. Start it with torchrun, or as a single process."""
+    restart = "start the job again, with --checkpoint DIR to make it resumable"
     if options.checkpoint is not None:
         restart = f"start the job again with --resume to continue from {options.checkpoint}"
     return_freed_blocks()
@@ -106,7 +106,7 @@ def fit(
     except InputError as error:
         message, status = str(error), BAD_INPUT
     except KeyboardInterrupt:
-        why = "interrupted" if ranks.count == 1 else "stopped by a signal, perhaps as another rank has failed"
+        why = "interrupted" if ranks.count == 1 else "stopped by a signal, perhaps because another rank failed"
         message, status = f"{why}; {restart}", STOPPED
     except RuntimeError as error:
         if ranks.count == 1 or not any(word in str(error).lower() for word in LOST_RANK):

@@ -1,7 +1,7 @@
-"""Ranks of a job that torchrun starts, and the `Communicator` by which methods run on them.
+"""The ranks of a job started by torchrun, and the `Communicator` with which methods run on them.
 
-Nodes have one order over all ranks, and each rank holds an interval of it. The neighbours of its nodes that other ranks
-hold are its boundary. They are the same in every product with the graph, so which rows go where is settled once.
+All nodes have one order, and each rank holds an interval of it. Neighbours of its nodes that are held by other ranks
+are its boundary. The boundary is the same in every product with the graph, so the exchange of rows is planned once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mtgcn.task import MISSING
 
 T = TypeVar("T")
 
-# The connections of a rank that dies close at once; this limit is for machines that vanish.
+# The connections of a failed process close at once; this limit is for machines that become unreachable.
 TIMEOUT = timedelta(minutes=5)
 
 
 @dataclass
 class Ranks:
-    """One process among `count`. All ranks must call the functions that communicate, in the same order."""
+    """One process among `count`. All ranks must call the communicating methods in the same order."""
 
     rank: int = 0
     count: int = 1
@@ -44,7 +44,7 @@ class Ranks:
 
     @staticmethod
     def started(device: str = "auto") -> Ranks:
-        """This process and the others that torchrun has started; a single rank without torchrun."""
+        """The ranks that torchrun started, or a single rank without torchrun."""
         chosen = chosen_device(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return Ranks(device=chosen)
@@ -79,7 +79,7 @@ class Ranks:
         return summed.to(values.device)
 
     def exchange(self, rows: Tensor, outgoing: list[int], incoming: list[int]) -> Tensor:
-        """Send rows, those for rank 0 first, and receive the rows of others; the lists count rows by rank."""
+        """Send rows, sorted by rank, and receive rows from the other ranks; the lists count rows by rank."""
         if self.count == 1:
             return rows
         received = rows.new_empty(sum(incoming), *rows.shape[1:])
@@ -88,20 +88,20 @@ class Ranks:
         return received
 
     def counts_from(self, outgoing: list[int]) -> list[int]:
-        """How many rows this rank receives from each, of which each sends `outgoing`."""
+        """The number of rows that this rank receives from each rank, given the numbers that it sends."""
         return [counts[self.rank] for counts in self.gather(outgoing)]
 
-    def ask(self, rows: Tensor, to: Int[Tensor, "rows"], answer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Send each row to a rank, and return its answer; `answer` finds a row for each of those that it receives."""
+    def ask(self, rows: Tensor, to: Int[Tensor, "rows"], compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """Send each row to a rank, apply `compute` to the received rows there, and return the resulting rows."""
         order = to.argsort(stable=True)
         outgoing = torch.bincount(to, minlength=self.count).tolist()
         incoming = self.counts_from(outgoing)
         received = self.exchange(rows[order].to(self.device), outgoing, incoming)
-        answers = self.exchange(answer(received), incoming, outgoing).to(rows.device)
+        answers = self.exchange(compute(received), incoming, outgoing).to(rows.device)
         return torch.empty_like(answers).index_copy_(0, order, answers)
 
     def gather(self, value: Any) -> list[Any]:
-        """The value of each rank, in their order."""
+        """The values of all ranks, in order."""
         if self.count == 1:
             return [value]
         values: list[Any] = [None] * self.count
@@ -109,11 +109,11 @@ class Ranks:
         return values
 
     def on_first(self, work: Callable[[], T]) -> T:
-        """The result of `work` on rank 0, on all ranks."""
+        """Run `work` on rank 0; returns its result on all ranks."""
         return self.gather(self.together(lambda: work() if self.rank == 0 else None))[0]
 
     def together(self, work: Callable[[], T]) -> T:
-        """The result of `work`, which does not communicate. An `InputError` of one rank is raised on all ranks."""
+        """Run `work`, which must not communicate; an `InputError` of one rank is raised on all ranks."""
         result: Any = None
         fault = None
         try:
@@ -126,8 +126,8 @@ class Ranks:
         return result
 
     def first_to_report(self) -> bool:
-        """Whether this rank is the first with an error: it prints the message, as the others fail for that reason."""
-        if self.store is None:  # a single rank, or all failed before they were connected
+        """Whether this rank failed first. Only the first prints its message; the others fail because of it."""
+        if self.store is None:  # a single rank, or a failure before the ranks were connected
             return os.environ.get("RANK", "0") == "0"
         try:
             return bool(self.store.add("reported", 1) == 1)
@@ -135,11 +135,11 @@ class Ranks:
             return True
 
 
-MIN_LENGTH = 1e-11  # squared length of an independent column, relative to the longest; less is rounding error
+MIN_LENGTH = 1e-11  # shorter columns (squared length relative to the longest) are rounding errors
 
 
 class RankCommunicator(Communicator):
-    """Every rank holds the rows of its nodes: rank r those from `starts[r]` up to `starts[r + 1]`."""
+    """Communication between ranks. Rank r holds the rows of the nodes from `starts[r]` up to `starts[r + 1]`."""
 
     has_whole_graph = False
 
@@ -150,8 +150,8 @@ class RankCommunicator(Communicator):
         numbers: Int[np.ndarray, "here"],
         border: Int[np.ndarray, "border"],
     ) -> None:
-        """`numbers` are the rows of this rank's nodes in the node table, `border` the nodes that it needs of other
-        ranks, by their position in the order of all nodes. All ranks call this."""
+        """`numbers` are the rows of this rank's nodes in the node table, `border` the positions of the nodes that it
+        needs from other ranks. All ranks must call this."""
         self.ranks, self.starts, self.boundary_size = ranks, starts, len(border)
         self.num_nodes, self.here = int(starts[-1]), int(starts[ranks.rank + 1] - starts[ranks.rank])
         self._numbers = torch.from_numpy(numbers).to(ranks.device)
@@ -163,8 +163,8 @@ class RankCommunicator(Communicator):
 
     @property
     def dtype(self) -> torch.dtype:
-        # Sums are split where the graph is, and rounding differs with the number of ranks. Hundreds of epochs make a
-        # difference of 1e-7 visible; one of 1e-16 stays invisible. Sums on GPUs are not reproducible anyway.
+        # Rounding of sums over ranks depends on their number. Over hundreds of epochs, differences of 1e-7 become
+        # visible, those of 1e-16 do not. Sums on GPUs are not reproducible anyway.
         return torch.float32 if self.ranks.device.type == "cuda" else torch.float64
 
     def sum(self, values: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ class RankCommunicator(Communicator):
         return (self.sum(rows.sum(0, dtype=torch.float64)) / self.num_nodes).to(rows.dtype)
 
     def orthonormal(self, columns: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes rank"]:
-        for _ in range(2):  # once leaves the rounding errors of short columns
+        for _ in range(2):  # one pass leaves rounding errors in short columns
             lengths, combine = torch.linalg.eigh(self.gram(columns.double()))
             independent = lengths > MIN_LENGTH * lengths.max()
             columns = (columns.double() @ (combine[:, independent] / lengths[independent].sqrt())).float()
@@ -205,12 +205,12 @@ class RankCommunicator(Communicator):
         return self._by_word(counted, keys, self._numbers.to(keys.device))
 
     def _by_word(
-        self, answer: Callable[[Tensor], Tensor], words: Int[Tensor, "nodes"], *more: Int[Tensor, "nodes"]
+        self, compute: Callable[[Tensor], Tensor], words: Int[Tensor, "nodes"], *more: Int[Tensor, "nodes"]
     ) -> Int[Tensor, "nodes"]:
-        """What `answer` finds for words that a rank receives. Smaller words go to lower ranks, equal ones to the same;
-        random words are spread evenly."""
+        """Send each word (with `more` numbers) to a rank, apply `compute` there, and return the values to the nodes.
+        Smaller words go to lower ranks and equal words to the same rank; random words are spread evenly."""
         rank = ((words >> 32) & 0xFFFFFFFF) * self.ranks.count >> 32
-        return self.ranks.ask(torch.stack([words, *more], 1), rank, answer)
+        return self.ranks.ask(torch.stack([words, *more], 1), rank, compute)
 
     def with_boundary(self, rows: Real[Tensor, "nodes *rest"]) -> Real[Tensor, "columns *rest"]:
         if self.ranks.count == 1:
@@ -226,14 +226,14 @@ class RankCommunicator(Communicator):
         self, table: Float[Tensor, "nodes width"], index: Int[Tensor, "some"], first: Int[Tensor, "1"] | int = 0
     ) -> Float[Tensor, "some width"]:
         rows = table.index_select(0, first + index.clamp(min=0))
-        return self.sum(rows.masked_fill_((index < 0)[:, None], 0))  # one rank has each row
+        return self.sum(rows.masked_fill_((index < 0)[:, None], 0))  # each row is held by one rank
 
     def permute(
         self, rows: Float[Tensor, "nodes width"], receiver: Int[Tensor, "nodes"], giver: Int[Tensor, "nodes"]
     ) -> Float[Tensor, "nodes width"]:
         first = int(self.starts[self.ranks.rank])
         own = first + torch.arange(self.here, device=rows.device)
-        # The rank that holds the i-th node finds the i-th giver for the i-th receiver.
+        # The rank that holds node i matches the i-th giver with the i-th receiver.
         position = torch.cat([self.positions(giver), self.positions(receiver)])
         node = torch.cat([own, torch.full_like(own, MISSING)])
 
@@ -252,7 +252,7 @@ class RankCommunicator(Communicator):
     def gather_labelled(
         self, index: Int[Tensor, "runs labelled"], classes: Int[Tensor, "runs labelled"], tables: Mapping[str, Tensor]
     ) -> tuple[Int[Tensor, "runs all"], Int[Tensor, "runs all"], Mapping[str, Tensor]]:
-        """Of a single run, in the order of the node table."""
+        """As in the base class, for a single run, in the order of the node table."""
         [mine], [known], device = index, classes, index.device
         parts = self.ranks.gather(
             [part.cpu() for part in (self._numbers[mine], known, *(table[mine] for table in tables.values()))]

@@ -1,9 +1,9 @@
-"""`fit` on shards: read, train, write. Every rank runs this from beginning to end.
+"""`fit` on shards: reading, training and writing. Every rank runs all of it.
 
 RESULT/
   card.json              method, settings, classes, sizes, history, versions; checksum of the weights
-  weights.safetensors    the parameters, as in a model folder
-  predictions-0.csv      the nodes of rank 0, with the columns of `mtgcn predict`
+  weights.safetensors    trained parameters, as in a model folder
+  predictions-0.csv      predictions for the nodes of rank 0, with the columns of `mtgcn predict`
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import FirstEpochs, State, checkpointing
 from mtgcn.workflows.predict import predictions_table
 
-# The methods that run on ranks, with the settings that need the whole graph and their only possible value.
+# Methods that run on shards, and the settings that are fixed there, since other values need the whole graph.
 METHODS: dict[str, dict[str, Any]] = {
     "mt-plus": {},
     "mt-gcn": {"backbone": "gcn", "input_dropout": 0.0, "checkpoint": "last"},
@@ -62,7 +62,7 @@ KIND = "mtgcn distributed result"
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options of the command."""
+    """The options of the command `fit`."""
 
     method: Annotated[str, cli.option("Method to fit.", "mt-plus|mt-gcn")] = DEFAULT_METHOD
     settings: cli.Settings = None
@@ -70,7 +70,7 @@ class FitOptions:
     columns: cli.Columns = None
     unknown_nodes: Annotated[str, cli.option("Labels of unknown ids: error or drop.", "error|drop")] = "error"
     header: cli.Header = None
-    checkpoint: Annotated[Path | None, cli.option("Folder for checkpoints, which all ranks can reach.", "DIR")] = None
+    checkpoint: Annotated[Path | None, cli.option("Folder for checkpoints; all ranks must have access.", "DIR")] = None
     every: Annotated[int, cli.option("Epochs between checkpoints.", "N")] = 50
     resume: Annotated[bool, cli.option("Continue from the checkpoint, if there is one.", None, "--resume")] = False
     model: Annotated[
@@ -78,26 +78,26 @@ class FitOptions:
     ] = None
 
     def label_options(self) -> TableOptions:
-        """How to read the labels."""
+        """Options for reading the labels."""
         roles = parsed_roles(self.columns or ())
         return without_new_nodes(TableOptions(columns=roles, unknown_nodes=self.unknown_nodes, header=self.header))  # type: ignore[arg-type]
 
 
 def without_new_nodes(options: TableOptions) -> TableOptions:
-    """The options for shards, to which no nodes can be added."""
+    """The same options, after checking `unknown_nodes`: no nodes can be added to shards."""
     if options.unknown_nodes not in ("error", "drop"):
         raise unknown_name("choice of --unknown-nodes", options.unknown_nodes, ("error", "drop"))
     return replace(options, may_add_nodes=False)
 
 
 def fit_shards(shards: Path, labels_file: Path, out: Path, options: FitOptions, ranks: Ranks) -> dict[str, Any]:
-    """Fit and write the results; returns the card. All ranks call this."""
+    """Fit a method and write the results; returns the card. All ranks must call this."""
     manifest, method = ranks.together(lambda: _checked(shards, labels_file, out, options))
     graph = read_local_graph(manifest, ranks)
     labels, class_names = local_labels(labels_file, graph, options.label_options())
     known = labels != UNLABELED
     mine = list(zip(graph.numbers[known].tolist(), labels[known].tolist(), strict=True))
-    pairs = sorted(pair for some in ranks.gather(mine) for pair in some)  # in the order of the node table
+    pairs = sorted(pair for some in ranks.gather(mine) for pair in some)  # sorted in the order of the node table
     identity = {
         "method": {"name": options.method, "settings": asdict(method)},
         "seed": options.seed,
@@ -137,24 +137,24 @@ def fit_shards(shards: Path, labels_file: Path, out: Path, options: FitOptions, 
 
 
 def fit_on_ranks(method: Method, task: Task, ranks: Ranks) -> Prediction:
-    """`method.fit` on the nodes of every rank; an error of one rank is raised on all."""
+    """Call `method.fit` on the nodes of every rank; an error of one rank is raised on all."""
     prediction = method.fit(task)
     return ranks.together(lambda: checked_prediction(method, task, prediction))
 
 
 def _checked(shards: Path, labels: Path, out: Path, options: FitOptions) -> tuple[Manifest, Method]:
-    """The shards and the method, after a check of all options."""
+    """Check all options; returns the manifest of the shards and the method."""
     if options.method not in METHODS:
         raise unknown_name("method on shards", options.method, METHODS)
     check_seed(options.seed)
     if options.every < 1:
         raise InputError(f"--every is {options.every}; give at least 1")
     if options.resume and options.checkpoint is None:
-        raise InputError("--resume continues from a checkpoint and none is named; add --checkpoint DIR")
+        raise InputError("--resume requires a checkpoint; add --checkpoint DIR")
     method = method_from_text(options.method, options.settings or ())
     for name, only in METHODS[options.method].items():
         if getattr(method, name) != only:
-            raise InputError(f"{name} is {getattr(method, name)!r}; on shards it can only be {only!r}, leave it out")
+            raise InputError(f"{name}={getattr(method, name)!r} is not supported on shards; omit it")
     options.label_options()
     readable_file(labels)
     check_replaceable(out, "results", PREDICTIONS)
@@ -164,9 +164,9 @@ def _checked(shards: Path, labels: Path, out: Path, options: FitOptions) -> tupl
 
 
 def local_labels(path: Path, graph: LocalGraph, table: TableOptions) -> tuple[Int[np.ndarray, "here"], tuple[str, ...]]:
-    """The class of each of this rank's nodes, UNLABELED where none is given, and the names of the classes.
+    """The class of each of this rank's nodes (UNLABELED without a label), and the class names.
 
-    Labels are few, so rank 0 reads them for all. All ranks call this."""
+    Labels are few, so rank 0 reads them for all ranks. All ranks must call this."""
     ranks = graph.ranks
     listed = ranks.on_first(lambda: _listed_ids(path, table))
     places = codes_of(pc.index_in(text_values(listed).cast(pa.large_string()), value_set=graph.ids))
@@ -175,14 +175,14 @@ def local_labels(path: Path, graph: LocalGraph, table: TableOptions) -> tuple[In
     labels, places = np.full(len(graph.labels), UNLABELED), places[known]
     labels[places[places != MISSING]] = codes[places != MISSING]
     if not class_names:
-        raise InputError(f"{path}: no node is labelled; label some")
+        raise InputError(f"{path} labels no node; label some")
     if sum(ranks.gather(int(np.count_nonzero(labels != UNLABELED)))) == graph.num_nodes:
-        raise InputError(f"{path}: all {graph.num_nodes} nodes are labelled, so there is nothing to predict")
+        raise InputError(f"{path}: all {graph.num_nodes} nodes are labelled; remove the labels of nodes to predict")
     return labels, class_names
 
 
 def _listed_ids(path: Path, options: TableOptions) -> list[str]:
-    """The distinct ids of a label table; perhaps with its header, which is the id of no node."""
+    """The distinct ids of a label table, possibly including its header, which is not the id of a node."""
     table = open_table(path, options)
     found: dict[str, None] = {}
     for batch in table.batches(label_columns(table, options)[:1]):
@@ -191,7 +191,7 @@ def _listed_ids(path: Path, options: TableOptions) -> list[str]:
 
 
 def _write_shared(folder: Path, card: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
-    """Write the weights, then the card, which is returned; tables of an earlier job with more ranks are removed."""
+    """Write weights and card, and remove tables of an earlier job with more ranks; returns the card."""
     from safetensors.numpy import save
 
     content = save({name: np.ascontiguousarray(array) for name, array in (prediction.parameters or {}).items()})
@@ -206,7 +206,7 @@ def _write_shared(folder: Path, card: dict[str, Any], prediction: Prediction) ->
 
 
 def _plain(values: np.ndarray) -> list[Any]:
-    """Values of the single run by epoch and peer; None where there is none."""
+    """The values of the single run by epoch and peer, with None for missing values."""
     return [[None if np.isnan(number) else float(number) for number in epoch[0]] for epoch in values]
 
 
@@ -218,7 +218,7 @@ def _write_model(
     labels: Int[np.ndarray, "here"],
     seconds: float,
 ) -> None:
-    """Write a model as `mtgcn fit` does. All ranks call this; rank 0 then holds the whole graph."""
+    """Write a model as `mtgcn fit` does. All ranks must call this; rank 0 then holds the whole graph."""
     ranks = graph.ranks
     tables = {"labels": labels, "probabilities": found.probabilities, "peers": found.peers}
     tables["pseudo_labelled_at"] = found.pseudo_labelled_at
@@ -252,21 +252,21 @@ def _write_model(
 
 
 CHECKPOINT = "checkpoint.npz"
-FIT, FIRST_EPOCHS = "fit", "first epochs"  # entries of a checkpoint besides the state
+FIT, FIRST_EPOCHS = "fit", "first epochs"  # entries of a checkpoint in addition to the state
 
 
 @dataclass(frozen=True, eq=False)
 class FolderCheckpoints:
-    """Saves checkpoints of a fit every `every` epochs, and loads the last one to `resume`. All ranks call both.
+    """Saves a checkpoint every `every` epochs, and loads the last one to `resume`. All ranks must call both methods.
 
-    A checkpoint is one file, written by rank 0 to a folder that all ranks can reach. Values of nodes are in the order
-    of the node table, so that any number of ranks can continue.
+    A checkpoint is one file, written by rank 0 to a folder that all ranks can access. Node values are in the order of
+    the node table, so that a job with any number of ranks can continue.
     """
 
     folder: Path
     every: int
     resume: bool
-    fit: Mapping[str, Any]  # what identifies the fit: method, settings, seed, checksums of shards and labels
+    fit: Mapping[str, Any]  # identity of the fit: method, settings, seed, checksums of shards and labels
     graph: LocalGraph
 
     def save(self, state: State, first_epochs: FirstEpochs | None) -> None:
@@ -310,6 +310,6 @@ class FolderCheckpoints:
         for key, value in json.loads(json.dumps(self.fit)).items():
             if fit.get(key) != value:
                 raise InputError(
-                    f"{path} belongs to a fit with another {key}; give the same, or start again without --resume"
+                    f"{path} was written with a different {key}; use the same {key}, or start without --resume"
                 )
         return state

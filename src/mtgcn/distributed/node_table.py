@@ -1,7 +1,7 @@
-"""Large node tables: read in batches, and an index of their ids.
+"""Large node tables, which are read in batches, and the index of their ids.
 
-A table is read three times: for the ids, to fit the preprocessing of its columns, and for the features.
-Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducible random sample if there are many.
+A table is read three times: for the ids, to fit the preprocessing of its columns, and to compute the features.
+Preprocessing (`io/preprocessing.py`) is fitted to all rows, or to a reproducible random sample of a large table.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mtgcn.io.table import Coded, Faults, NodeIndex, Table, checked_ids, number_
 from mtgcn.linalg.node_keys import splitmix64
 from mtgcn.shapes import Int
 
-MAX_ROWS, MAX_CELLS = 200_000, 1 << 26  # that preprocessing is fitted to
+MAX_ROWS, MAX_CELLS = 200_000, 1 << 26  # largest sample to which preprocessing is fitted
 MIN_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:
-    """The ids of a table, in the order of its rows, and the preprocessing fitted to it."""
+    """The ids of a table, in row order, and the preprocessing fitted to it."""
 
     table: Table
     columns: NodeColumns
@@ -40,7 +40,7 @@ class FittedTable:
     preprocessing: Preprocessor
 
     def features(self) -> Iterator[sp.csr_array | np.ndarray]:
-        """The features, a batch of rows at a time."""
+        """Yields the features in batches of rows."""
         for batch in self.table.batches([], self.columns.features):
             as_text = self.preprocessing.read_as_text
             yield self.preprocessing.matrix(
@@ -53,11 +53,9 @@ def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
     table = open_table(path, options)
     columns = node_columns(table, options, labels_elsewhere=True)
     if not columns.features:
-        raise InputError(f"{table.path} has no column that could be a feature; add some")
+        raise InputError(f"{table.path} has no feature columns; add some")
     if columns.label is not None:
-        note(
-            f"{table.path}: {table.name_of(columns.label)} holds labels and is no feature; give them to fit by --labels"
-        )
+        note(f"{table.path}: {table.name_of(columns.label)} holds labels; pass them to fit with --labels")
     kinds = given_kinds(table, options, columns)
     ids = _read_ids(table, columns)
     most = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(columns.features)))
@@ -65,17 +63,15 @@ def fit_table(path: PathLike, options: TableOptions) -> FittedTable:
     sample = _read_rows(table, columns, text_columns(options, kinds), chosen)
     preprocessing = replace(fit_columns(sample, kinds, scale=options.scale, use_text=False), **columns.titles(table))
     if not preprocessing.names:
-        raise InputError(
-            f"{table.path}: nothing can be learned from its columns ({'; '.join(preprocessing.lines()[:3])})"
-        )
+        raise InputError(f"{table.path}: no column yields a feature ({'; '.join(preprocessing.lines()[:3])})")
     if len(ids) > len(chosen):
         note(f"{table.path}: preprocessing was fitted to {len(chosen)} of {len(ids)} rows, drawn at random")
     return FittedTable(table, columns, sp.issparse(sample.numbers), ids, preprocessing)
 
 
 def _read_ids(table: Table, columns: NodeColumns) -> pa.Array:
-    """The id of each row, as text."""
-    assert columns.node_id is not None  # edges need ids
+    """The ids of all rows, as text."""
+    assert columns.node_id is not None  # ids were required, since edges refer to them
     faults, ids = Faults(), []
     for batch in table.batches([columns.node_id], []):
         found = checked_ids(table, batch, batch.texts[0], columns.node_id, faults)
@@ -83,14 +79,14 @@ def _read_ids(table: Table, columns: NodeColumns) -> pa.Array:
             ids.append(found.values.cast(pa.large_string()).take(number_values(found.codes)))
     faults.raise_first_kind()
     if not ids:
-        raise InputError(f"{table.path} holds a header and no row; write it again, with one row per node")
+        raise InputError(f"{table.path} has a header but no rows; write one row per node")
     return pa.concat_arrays(ids)
 
 
 def _read_rows(
     table: Table, columns: NodeColumns, as_text: frozenset[str], chosen: Int[np.ndarray, "rows"]
 ) -> ColumnTable:
-    """The chosen rows, by their numbers in ascending order."""
+    """Read the rows with these numbers, which are in ascending order."""
     batches, before = [], 0
     for batch in table.batches([], columns.features):
         first, end = np.searchsorted(chosen, [before, before + len(batch)])
@@ -99,17 +95,17 @@ def _read_rows(
     return column_table(table, columns, batches, as_text)
 
 
-IDS_AT_ONCE = 1 << 16  # of which Python objects are held
+IDS_AT_ONCE = 1 << 16  # ids that are converted to Python objects at a time
 
 
 def _hashes(ids: pa.Array) -> Int[np.ndarray, "ids"]:
-    """Hashes of texts, equal within this process alone."""
+    """Hashes of texts, which are valid within this process only."""
     blocks = (ids.slice(start, IDS_AT_ONCE).to_pylist() for start in range(0, len(ids), IDS_AT_ONCE))
     return np.fromiter(map(hash, chain.from_iterable(blocks)), np.int64, len(ids))
 
 
 class LargeIndex(NodeIndex):
-    """An index of ids, numbered in their order, with 16 bytes per id besides its text. No ids can be added."""
+    """An index of ids, numbered in their order, with 16 bytes per id in addition to its text. No ids can be added."""
 
     def __init__(self, ids: pa.Array, title: str) -> None:
         super().__init__()
@@ -123,7 +119,7 @@ class LargeIndex(NodeIndex):
         pair = min(zip(self._number[same + 1].tolist(), self._number[same].tolist(), strict=True))
         other, one = (shown(ids[number].as_py()) for number in pair)
         if one != other:
-            raise InputError(f"{title}: the ids {one} and {other} have equal hashes; start again, or rename one")
+            raise InputError(f"{title}: the ids {one} and {other} have the same hash; start again, or rename one")
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
         raise InputError(
             f"{title}: node {one} has two rows, numbers {pair[1] + 1} and {pair[0] + 1}{more}; "

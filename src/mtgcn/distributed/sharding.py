@@ -3,11 +3,11 @@
 1. The node table is read for its ids and to fit the preprocessing (`node_table.py`).
 2. The edge list is read once, sorted in buckets on disk, and stored as a matrix in files.
 3. The features are computed from the node table, and stored in the same way.
-4. From the edges follows an order of the nodes with neighbours near each other, which is cut into parts.
+4. The nodes are ordered such that neighbours are close together, and this order is cut into parts.
 
-The order: a node joins the community that most of its edges lead to, within a size limit, a few times over (label
-propagation; Raghavan et al., 2007). Communities join larger ones in the same way, level by level, until few are left,
-which are ordered by reverse Cuthill-McKee (1969). The members of a community are consecutive at every level, so that
+The order is found by label propagation (Raghavan et al., 2007): several times, each node joins the community to which
+most of its edges lead, within a size limit. Communities join larger ones in the same way, level by level. The last few
+are ordered by reverse Cuthill-McKee (1969). The members of a community are consecutive at every level, so that
 few edges connect different parts. Memory holds a few numbers per node and the links between communities.
 """
 
@@ -36,16 +36,16 @@ from mtgcn.shapes import Int, Real
 from mtgcn.storage.files import HeldElsewhere, updating
 
 MAX_PARTS = 10_000
-BYTES_PER_BUCKET = 1 << 24  # of an edge list; sorting a bucket takes at most a hundred times as much
+BYTES_PER_BUCKET = 1 << 24  # bytes of edges per bucket; sorting it needs at most 100 times as much memory
 EDGE = np.dtype([("row", np.int64), ("column", np.int64), ("weight", np.float32)])
 ORDER_TITLE = "communities of communities by label propagation, the largest ordered by reverse Cuthill-McKee"
-ROUNDS = 8  # of label propagation
-COMMUNITIES_PER_PART = 16  # at least, on the first level, for parts of similar size
-GROWTH = 4  # of the size limit from level to level
-MAX_LINKS = 1 << 24  # between communities in memory; weaker ones are dropped
+ROUNDS = 8  # rounds of label propagation
+COMMUNITIES_PER_PART = 16  # fewest communities per part on the first level, so that parts have similar sizes
+GROWTH = 4  # growth of the size limit from level to level
+MAX_LINKS = 1 << 24  # most links between communities in memory; the weakest are dropped
 NODE_COST = 32  # cost of a node in entries of the adjacency
 
-Starts = Int[np.ndarray, "blocks"]  # the first rows of blocks, and the end
+Starts = Int[np.ndarray, "blocks"]  # first rows of the blocks, and the end of the last
 RowNumbers = Int[np.ndarray, "rows"]
 NodeNumbers = Int[np.ndarray, "nodes"]
 
@@ -71,21 +71,21 @@ def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableO
             blocks, width = map(sp.csr_array, table.features()), len(table.preprocessing.names)
             features = stored_matrix(spill / "features", blocks, width, len(table.ids) * width)
             if features.shape[0] != len(table.ids):
-                raise InputError(f"{nodes} has changed since it was first read; try again")
-            name = edges.name.encode("utf-8", "backslashreplace").decode()  # also if it is not UTF-8
+                raise InputError(f"{nodes} was changed while it was read; try again")
+            name = edges.name.encode("utf-8", "backslashreplace").decode()  # the name may not be UTF-8
             summary = _write(folder, table, adjacency, starts, features, parts, name)
-            del adjacency, features  # Windows removes no file that is mapped
+            del adjacency, features  # Windows cannot remove mapped files
             shutil.rmtree(spill)
     except HeldElsewhere:
         raise InputError(f"another process is writing to {out}; give another folder") from None
     except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror or error}; make room, or give another folder") from error
+        raise InputError(f"cannot write {out}: {error.strerror or error}; free disk space") from error
     return {"shards": str(out), "parts": parts, **summary, "columns": table.preprocessing.lines()}
 
 
 def stored_matrix(path: Path, blocks: Iterable[sp.csr_array], width: int, most: int) -> sp.csr_array:
-    """A matrix from blocks of consecutive rows, with at most this many entries. They are written to files which are
-    mapped into memory, so that the system may drop what is not used."""
+    """A matrix with at most `most` entries, from blocks of consecutive rows. Its arrays are mapped files, so
+    that the system may drop unused pages from memory."""
     kind = np.int32 if max(width, most) < 2**31 else np.int64
     counts = [np.zeros(1, np.int64)]
     with open(f"{path}-columns", "wb") as columns, open(f"{path}-values", "wb") as values:
@@ -102,8 +102,8 @@ def stored_matrix(path: Path, blocks: Iterable[sp.csr_array], width: int, most: 
 
 
 def _stored_adjacency(folder: Path, batches: Iterable[tuple[EdgeRows, int]], starts: Starts) -> sp.csr_array:
-    """The adjacency of listed edges, sorted in buckets of rows that begin at `starts`. Of several weights of a pair the
-    largest counts; a weight of 0 is no edge."""
+    """The adjacency of listed edges, sorted in buckets of rows that begin at `starts`. If a pair is listed several
+    times, its largest weight is used; edges of weight 0 are dropped."""
     nodes, paths = int(starts[-1]), [folder / f"edges-{number}" for number in range(len(starts) - 1)]
     listed = 0
     for edges, _ in batches:
@@ -155,7 +155,7 @@ def _write(
         is_loop = column == first + row
         loops += int(np.count_nonzero(is_loop))
         inside += int(np.count_nonzero((column >= first) & (column < end) & ~is_loop))
-        # With a stored diagonal, of 0 where there is no self-loop.
+        # The diagonal is stored, with 0 where there is no self-loop.
         values = np.append(found.data, np.zeros(len(here), np.float32))
         ends = np.stack([np.append(row, here), np.append(column, first + here)]).astype(found.indices.dtype)
         with_diagonal = sp.coo_array((values, tuple(ends)), shape=(len(here), nodes)).tocsr()
@@ -173,8 +173,8 @@ def _write(
 
 
 def local_order(links: sp.csr_array, starts: Starts, parts: int) -> NodeNumbers:
-    """The nodes of an adjacency in an order that suits this number of parts. Blocks of rows that begin at `starts` are
-    held in memory, one at a time."""
+    """The nodes in an order with few edges between this number of parts. Blocks of rows that begin at `starts` are held
+    in memory one at a time."""
     nodes = links.shape[0]
     largest = max(1, nodes // (COMMUNITIES_PER_PART * parts))
     levels: list[Int[np.ndarray, "members"]] = []  # the community of each node, then of each community, …
@@ -199,7 +199,7 @@ def local_order(links: sp.csr_array, starts: Starts, parts: int) -> NodeNumbers:
 
 
 def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts"]:
-    """The starts of parts of about equal cost, and the end of the last; each has at least one node."""
+    """The starts of parts with about equal cost, and the end of the last; each part has at least one node."""
     whole = np.cumsum(cost, dtype=np.float64)
     inner = np.searchsorted(whole, whole[-1] * np.arange(1, parts) / parts, side="left") + 1
     inner = np.maximum.accumulate(np.maximum(inner, np.arange(1, parts)) - np.arange(1, parts)) + np.arange(1, parts)
@@ -208,13 +208,13 @@ def cuts(cost: Real[np.ndarray, "nodes"], parts: int) -> Int[np.ndarray, "starts
 
 
 def _communities(links: sp.csr_array, starts: Starts, members: NodeNumbers, largest: int) -> NodeNumbers:
-    """The community of each node (or smaller community, of `members` nodes), with at most `largest` nodes."""
+    """The community, of at most `largest` nodes, of each node (or smaller community of `members` nodes)."""
     community = np.arange(len(members))
     size = members.copy()
     for number in range(ROUNDS):
         for first, end in pairwise(starts.tolist()):
             some = links[first:end]
-            # Half of the nodes at a time, since two nodes that join each other would only swap communities.
+            # Half of the nodes move at a time, since two nodes that join each other would only swap communities.
             numbers = np.arange(first, end, dtype=np.uint64) + np.uint64(number)
             movable = np.flatnonzero(splitmix64(numbers) % np.uint64(2) == 0)
             chosen = _most_linked(some[movable], first + movable, community, size, largest)
@@ -230,14 +230,14 @@ def _communities(links: sp.csr_array, starts: Starts, members: NodeNumbers, larg
 def _most_linked(
     some: sp.csr_array, who: RowNumbers, community: NodeNumbers, size: NodeNumbers, largest: int
 ) -> RowNumbers:
-    """The community that most edges of each row lead to, among those below the limit; -1 if the own one is as good."""
+    """The community below the size limit to which most edges of each row lead; -1 if its current one is as good."""
     row = np.repeat(np.arange(len(who)), np.diff(some.indptr))
     weights = np.where(some.indices == who[row], 0, some.data.astype(np.float64))
     votes = sp.csr_array((weights, community[some.indices], some.indptr), shape=(len(who), len(community)))
     votes.sum_duplicates()
     row = np.repeat(np.arange(len(who)), np.diff(votes.indptr))
     own = votes.indices == community[who[row]]
-    # Of equal communities the own one wins, else the one with the smallest number.
+    # Ties go to the current community, else to the one with the smallest number.
     votes.data *= np.where(own, 1 + 1e-9, size[votes.indices] < largest)
     order = np.lexsort((votes.indices, -votes.data, row))
     best = order[votes.indptr[:-1][np.diff(votes.indptr) > 0]]
@@ -248,7 +248,7 @@ def _most_linked(
 
 
 def _within_room(chosen: RowNumbers, members: RowNumbers, size: NodeNumbers, largest: int) -> RowNumbers:
-    """The choices that keep communities within the limit; -1 for the others."""
+    """The choices that keep communities within the size limit; -1 for all others."""
     order = np.argsort(chosen, kind="stable")
     order = order[np.searchsorted(chosen[order], 0) :]
     target, coming = chosen[order], np.cumsum(members[order])
@@ -259,7 +259,7 @@ def _within_room(chosen: RowNumbers, members: RowNumbers, size: NodeNumbers, lar
 
 
 def _links(adjacency: sp.csr_array, starts: Starts, community: NodeNumbers) -> sp.csr_array:
-    """Total weight between communities; at most `MAX_LINKS` of them, the strongest."""
+    """Total edge weights between communities; only the `MAX_LINKS` strongest are kept."""
     count = int(community.max()) + 1
     links = sp.csr_array((count, count), dtype=np.float32)
     for first, end in pairwise(starts.tolist()):

@@ -1,5 +1,5 @@
-"""Shards: a folder with one `.npz` file for each part of a graph, and a manifest with their checksums; and the graph of
-some of these parts, which one rank holds.
+"""Shards: a folder with one `.npz` file for each part of a graph and a manifest with their checksums. Each rank holds
+the graph of some of these parts.
 
     SHARDS/
       manifest.json     sizes of the graph, preprocessing, order of the nodes, checksums of all files
@@ -41,7 +41,7 @@ MAX_MANIFEST_BYTES = 1 << 30
 
 
 class PartEntry(BaseModel):
-    """The entry of a part in the manifest."""
+    """The manifest entry of a part."""
 
     model_config = ConfigDict(strict=True)
     file: str
@@ -57,13 +57,13 @@ class Manifest(BaseModel):
     name: str
     num_nodes: NonNegativeInt = Field(alias="nodes")
     num_edges: NonNegativeInt = Field(alias="edges")
-    entries: NonNegativeInt  # of the adjacency
+    entries: NonNegativeInt  # number of entries of the adjacency
     num_features: NonNegativeInt = Field(alias="features")
-    sparse: bool  # whether the features are
+    sparse: bool  # whether the features are sparse
     order: str
     preprocessing: dict[str, Any]
     parts: list[PartEntry]
-    sha256: str  # of all other content, and so of all files
+    sha256: str  # checksum of all other content, which includes the checksums of the files
 
     @property
     def preprocessor(self) -> Preprocessor:
@@ -72,11 +72,11 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Consecutive nodes. Columns of the adjacency are positions in the order of all nodes; the diagonal is stored,
-    zeros included, so that adding self-loops changes no index."""
+    """A part: consecutive nodes. Columns of the adjacency are positions in the order of all nodes. The diagonal is
+    stored, including zeros, so that adding self-loops does not change any index."""
 
     numbers: Int[np.ndarray, "nodes"]  # rows in the node table
-    ids: pa.Array  # text
+    ids: pa.Array  # ids as text
     adjacency: sp.csr_array
     features: Any  # a sparse or dense matrix
 
@@ -158,19 +158,19 @@ def read_manifest(folder: Path) -> Manifest:
     except ValueError as error:
         raise _damaged(folder, f"{MANIFEST} is not JSON, {error}") from error
     if not isinstance(content, dict) or content.get("kind") != KIND:
-        raise InputError(f"{folder} holds no shards; give a folder that `shard` has written")
+        raise InputError(f"{folder} contains no shards; give a folder written by `shard`")
     if content.get("format") != FORMAT:
-        raise InputError(f"{folder} has shards of format {content.get('format')}, and {FORMAT} is read; shard again")
+        raise InputError(f"{folder} has format {content.get('format')}, expected {FORMAT}; shard again")
     if content.get("sha256") != checksum(content):
         raise _damaged(folder, f"{MANIFEST} was changed after it was written")
     return Manifest.model_validate({**content, "folder": folder})
 
 
 def check_replaceable(folder: Path, what: str, pattern: str) -> None:
-    """Raise if a folder cannot be written to, or if it holds files but none of earlier shards or results."""
+    """Raise if a folder cannot be written, or if it has files that are not earlier shards or results."""
     check_folder(folder, holds=f"the {what}")
     if folder.is_dir() and has_other_files(folder) and not any(folder.rglob(pattern)):
-        raise InputError(f"{folder} holds files and no {what}; give another folder, nothing was touched")
+        raise InputError(f"{folder} is not empty and contains no {what}; give another folder")
 
 
 def _file_sum(path: Path) -> str:
@@ -183,9 +183,9 @@ def _damaged(folder: Path, why: str) -> InputError:
 
 
 class LocalGraph(Graph):
-    """The nodes of one rank. Sizes are those of the whole graph; rows of tables are those of this rank's nodes.
+    """The nodes of one rank. Sizes are those of the whole graph; tables have the rows of this rank's nodes.
 
-    Columns of the adjacency are this rank's nodes, then its boundary. The diagonal is stored, zeros included.
+    Columns of the adjacency are this rank's nodes, then its boundary. The diagonal is stored, including zeros.
     """
 
     communicator: RankCommunicator  # type: ignore[misc]
@@ -195,7 +195,7 @@ class LocalGraph(Graph):
     ids: pa.Array
 
     def __init__(self, communicator: RankCommunicator, manifest: Manifest, **arrays: Any) -> None:
-        # The parts were checked when they were read, and a graph is frozen.
+        # Checks are skipped, since the parts were checked when they were read.
         labels = np.full(communicator.here, UNLABELED)
         vars(self).update(arrays, labels=labels, class_names=(), name=manifest.name)
         vars(self).update(communicator=communicator, ranks=communicator.ranks, manifest=manifest)
@@ -209,7 +209,7 @@ class LocalGraph(Graph):
         return self.manifest.entries / self.manifest.num_nodes
 
     def task(self, labels: Int[np.ndarray, "here"], class_names: tuple[str, ...], seed: int) -> Task:
-        """The task with these labels of this rank's nodes, in the order of the node table."""
+        """The task with these labels of this rank's nodes; labelled nodes are in the order of the node table."""
         vars(self)["class_names"] = class_names
         index = np.flatnonzero(labels != UNLABELED)
         index = index[np.argsort(self.numbers[index])]
@@ -219,13 +219,13 @@ class LocalGraph(Graph):
 
 
 def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
-    """Read this rank's share of the shards. All ranks call this."""
+    """Read the parts of this rank. All ranks must call this."""
     count, rank = len(manifest.parts), ranks.rank
     if ranks.count > count:
         raise InputError(
             f"{ranks.count} ranks for {count} parts; start at most {count} ranks, or shard again with more --parts"
         )
-    firsts = np.arange(ranks.count + 1) * count // ranks.count  # consecutive parts, since their nodes are neighbours
+    firsts = np.arange(ranks.count + 1) * count // ranks.count  # consecutive parts share most edges
     starts = np.cumsum([0, *(part.nodes for part in manifest.parts)])[firsts]
     mine = range(firsts[rank], firsts[rank + 1])
     part = ranks.together(lambda: _read_parts(manifest, mine))
@@ -237,7 +237,7 @@ def read_local_graph(manifest: Manifest, ranks: Ranks) -> LocalGraph:
 
 
 def _read_parts(manifest: Manifest, numbers: range) -> Part:
-    """These parts as one. A dense table is filled part by part, since it may take half of the memory."""
+    """Read consecutive parts as one. A dense table is filled part by part, since it may take half of the memory."""
     parts: list[Part] = []
     shape = sum(manifest.parts[number].nodes for number in numbers), manifest.num_features
     features: Any = None if manifest.sparse else np.empty(shape, dtype=np.float32)
@@ -258,7 +258,7 @@ def _read_parts(manifest: Manifest, numbers: range) -> Part:
 
 
 def _renumbered(columns: Int[np.ndarray, "entries"], first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """The boundary, sorted, and the columns, in place: this rank's nodes count from 0, then the boundary."""
+    """The sorted boundary, and the columns renumbered in place: this rank's nodes from 0 on, then the boundary."""
     outside = (columns < first) | (columns >= end)
     boundary = np.unique(columns[outside]).astype(np.int64)
     places = end - first + np.searchsorted(boundary, columns[outside])

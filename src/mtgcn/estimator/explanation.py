@@ -21,7 +21,8 @@ from mtgcn.labels import UNLABELED
 from mtgcn.linalg.normalisation import normalized_adjacency
 from mtgcn.linalg.structural_features import with_structural_features
 from mtgcn.methods import name_of
-from mtgcn.shapes import Float
+from mtgcn.methods.mt_plus.explanation import LinearPart, PeerPart
+from mtgcn.shapes import Float, Int
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -128,10 +129,9 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     place = int(positions_of_ids(graph.node_ids, np.array([node]))[0])
     if place == MISSING:
         raise InputError(f"the model has no node {shown(node)}; give the id of a node of the fit")
-    answer = model.label_distributions_[place]
+    answer, names = model.label_distributions_[place], graph.class_names
     first, second = (int(number) for number in np.argsort(-answer, kind="stable")[:2])
     if versus is not None:
-        names = graph.class_names
         others = [name for name in names if name != names[first]]
         if str(versus) == names[first]:
             raise InputError(
@@ -140,92 +140,96 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
         if str(versus) not in others:
             raise unknown_name("class", str(versus), others)
         second = names.index(str(versus))
-    state = state_of(model)
-    if "explainer" not in state:
-        seen = graph
-        if graph.features is None and model.method_.uses_features:
-            seen = with_structural_features(graph, model.seed_)
-        explainer = model.method_.explainer(model.parameters_ or {}, seen)
-        state["explainer"] = explainer, None if explainer is None else NamedColumns(graph)
-    explainer, columns = state["explainer"]
-    alike = np.setdiff1d(graph.adjacency.indices[slice(*graph.adjacency.indptr[place : place + 2])], [place])
-    classes = model.label_distributions_[alike].argmax(axis=1)
-    given = graph.labels[place]
+    around = np.setdiff1d(graph.adjacency.indices[slice(*graph.adjacency.indptr[place : place + 2])], [place])
     facts: dict[str, Any] = {
         "node": np.asarray(graph.node_ids[place]).item(),
         "title": graph.node_title(place),
-        "predicted": graph.class_names[first],
+        "predicted": names[first],
         "probability": float(answer[first]),
-        "versus": graph.class_names[second],
+        "versus": names[second],
         "versus_probability": float(answer[second]),
-        "given": None if given == UNLABELED else graph.class_names[given],
-        "neighbours_alike": int((classes == first).sum()),
-        "neighbours": len(alike),
+        "given": None if graph.labels[place] == UNLABELED else names[graph.labels[place]],
+        "neighbours_alike": int((model.label_distributions_[around].argmax(axis=1) == first).sum()),
+        "neighbours": len(around),
     }
+    explainer, columns = _explainer(model)
     if explainer is None:
-        tables = _near(model, place, first, alike)
-        nearest = [f"{part.name} ({part.label})" for part in tables[NEAREST][:NAMED]]
-        clauses = [f"nearest labelled: {', '.join(nearest)}"] if nearest else []
+        tables = _near(model, place, first, around)
+        clauses = [_clause("nearest labelled:", [f"{part.name} ({part.label})" for part in tables[NEAREST]])]
         note = f"{name_of(model.method_)} does not split its answers: these are neighbours and near labels, not reasons"
         return Explanation(**facts, sentence=_sentence(facts, clauses), note=note, tables=tables)
 
     assert model.peer_distributions_ is not None, "a method that splits its answers has peers"
     split = explainer.split(place, first, second, model.peer_distributions_[:, place])
-    peers = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
-    linear = [peer for peer in peers if peer.linear is not None]
-
-    def split_tables(factors: dict[str, float]) -> dict[str, list[Part]]:
-        """The parts of the sum of these peers' log-odds, each times its factor."""
-        chosen = [(factors[peer.name], peer) for peer in peers if peer.name in factors]
-        parts = [(factor, peer.linear) for factor, peer in chosen if peer.linear is not None]
-        whole = [Part(f"{peer.name} as a whole", f * peer.log_odds) for f, peer in chosen if peer.linear is None]
-        if not parts:
-            return {COLUMNS: whole, NODES: whole, LABELS: whole}
-        directions = sum(factor * part.directions for factor, part in parts)
-        constant = [Part("every node", float(sum(factor * part.constant for factor, part in parts)))]
-        labels = sum(factor * part.labelled for factor, part in parts)
-        pseudo, left = (
-            float(sum(factor * getattr(part, name) for factor, part in parts)) for name in ("pseudo_labels", "residual")
-        )
-        ends = [Part("pseudo labels", pseudo), Part("what the solver left", left)]
-        by_node = _largest(sum(f * split.by_node[peer.name] for f, peer in chosen if peer.linear is not None))
-        by_column = sum(factor * part.by_column for factor, part in parts)
-        by_label = [(number if number < 0 else explainer.labelled[number], value) for number, value in _largest(labels)]
-        found = {
-            COLUMNS: [*columns.parts(by_column, split.steps, directions), *constant],
-            NODES: [*(_of_node(model, *one, "other nodes") for one in by_node), *constant],
-            LABELS: [*(_of_node(model, *one, "other labels") for one in by_label), *ends],
-        }
-        return {name: found[name] + whole for name in found if name != COLUMNS or graph.features is not None}
-
+    peers: list[PeerPart] = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
     tables = {PEERS: [Part(peer.name, peer.factor * peer.log_odds) for peer in peers]}
-    tables |= split_tables({peer.name: peer.factor for peer in peers})
-    before = sum(part.value for part in tables[PEERS])
-    calibration = Part("calibration", float(answer[first] - answer[second]) - before)
+    calibration = Part("calibration", float(answer[first] - answer[second]) - sum(part.value for part in tables[PEERS]))
+
+    def tables_of(some: Sequence[PeerPart], factors: Sequence[float]) -> dict[str, list[Part]]:
+        return _split_tables(model, columns, explainer.labelled, split.steps, some, factors)
+
+    tables |= tables_of(peers, [peer.factor for peer in peers])
     tables = {name: [*parts, calibration] for name, parts in tables.items()}
     support = [part.name for part in tables.get(COLUMNS, []) if part.value > 0]
-    kinds = {"words": columns.words.intersection(support), "columns": columns.titles.intersection(support)}
+    labels = [part.name for part in tables[LABELS] if part.value > 0 and part.node is not None]
     clauses = [
-        f"{kind} {', '.join([name for name in support if name in names][:NAMED])}"
-        for kind, names in kinds.items()
-        if names
+        _clause("words", [name for name in support if name in columns.words]),
+        _clause("columns", [name for name in support if name in columns.titles]),
+        _clause("labels that support it:", labels),
     ]
-    supporting = [part.name for part in tables[LABELS] if part.value > 0 and part.node is not None][:NAMED]
-    clauses += [f"labels that support it: {', '.join(supporting)}"] if supporting else []
+    shares = f"{facts['probability']:.3f} - {facts['versus_probability']:.3f}"
     return Explanation(
         **facts,
         sentence=_sentence(facts, clauses),
-        note=f"each table splits the difference to {facts['versus']}, {facts['probability']:.3f} - "
-        f"{facts['versus_probability']:.3f}",
+        note=f"each table splits the difference to {facts['versus']}, {shares}",
         tables=tables,
-        peers=[
-            PeerAnswer(
-                one.name, one.weight, one.probabilities[0], one.probabilities[1], one.log_odds, one.linear is not None
-            )
-            for one in peers
-        ],
-        peer_tables={peer.name: split_tables({peer.name: 1.0}) for peer in linear},
+        peers=[PeerAnswer(p.name, p.weight, *p.probabilities, p.log_odds, p.linear is not None) for p in peers],
+        peer_tables={peer.name: tables_of([peer], [1.0]) for peer in peers if peer.linear is not None},
     )
+
+
+def _explainer(model: GraphModel) -> tuple[Any, Any]:
+    """What splits the answers of this model, and the names of its columns, computed once; None for most methods."""
+    state = state_of(model)
+    if "explainer" not in state:
+        graph = seen = model.graph_
+        if graph.features is None and model.method_.uses_features:
+            seen = with_structural_features(graph, model.seed_)
+        explainer = model.method_.explainer(model.parameters_ or {}, seen)
+        state["explainer"] = explainer, None if explainer is None else NamedColumns(graph)
+    found: tuple[Any, Any] = state["explainer"]
+    return found
+
+
+def _split_tables(
+    model: GraphModel,
+    columns: NamedColumns,
+    labelled: Int[np.ndarray, "labelled"],
+    steps: Float[np.ndarray, "nodes steps"],
+    peers: Sequence[PeerPart],
+    factors: Sequence[float],
+) -> dict[str, list[Part]]:
+    """The sum of the log-odds of some peers, each times its factor, by columns, by nodes and by labels."""
+    both = list(zip(factors, peers, strict=True))
+    whole = [Part(f"{peer.name} as a whole", f * peer.log_odds) for f, peer in both if peer.linear is None]
+    parts = [(f, peer.linear) for f, peer in both if peer.linear is not None]
+    if not parts:
+        return {COLUMNS: whole, NODES: whole, LABELS: whole}
+    total = LinearPart.weighted_sum(*zip(*parts, strict=True))
+    constant = Part("every node", float(total.constant))
+    ends = [Part("pseudo labels", float(total.pseudo_labels)), Part("what the solver left", float(total.residual))]
+    by_label = [(one if one == MISSING else int(labelled[one]), value) for one, value in _largest(total.labelled)]
+    found = {
+        COLUMNS: [*columns.parts(total.by_column, steps, total.directions), constant],
+        NODES: [*(_of_node(model, *one, "other nodes") for one in _largest(total.by_node)), constant],
+        LABELS: [*(_of_node(model, *one, "other labels") for one in by_label), *ends],
+    }
+    return {name: found[name] + whole for name in found if name != COLUMNS or model.graph_.features is not None}
+
+
+def _clause(title: str, names: Sequence[str]) -> str:
+    """A clause of the sentence with the first names; empty without any."""
+    return f"{title} {', '.join(names[:NAMED])}" if names else ""
 
 
 def _sentence(facts: dict[str, Any], clauses: Sequence[str]) -> str:
@@ -234,7 +238,7 @@ def _sentence(facts: dict[str, Any], clauses: Sequence[str]) -> str:
     around = f"{alike} of its {count} neighbours {'is' if alike == 1 else 'are'}" if count else "it has no neighbours"
     labelled = "" if facts["given"] is None else f", labelled {facts['given']}"
     share = f"{100 * facts['probability']:.0f} %{labelled}"
-    return f"{facts['title']} is {facts['predicted']} ({share}): {'; '.join([around, *clauses])}."
+    return f"{facts['title']} is {facts['predicted']} ({share}): {'; '.join(filter(None, [around, *clauses]))}."
 
 
 def _largest(values: np.ndarray) -> list[tuple[int, float]]:

@@ -236,6 +236,8 @@ class GraphModel:
     def from_pretrained(cls, name: str | Path, **options: Any) -> Self:
         """Read a model from the Hugging Face Hub, or from a folder. Needs `mtgcn[hub]`; `options` are those of
         `huggingface_hub.ModelHubMixin.from_pretrained`."""
+        if Path(name).is_dir():
+            return cls.load(name)
         model = _hub_model().from_pretrained(name, kind=cls, **options).model
         assert isinstance(model, cls)
         return model

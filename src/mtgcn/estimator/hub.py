@@ -33,28 +33,8 @@ class HubModel(ModelHubMixin):
                     shutil.copyfile(path, save_directory / name)
 
     @classmethod
-    def _from_pretrained(  # type: ignore[override]
-        cls,
-        *,
-        model_id: str,
-        revision: str | None,
-        cache_dir: str | Path | None,
-        force_download: bool,
-        local_files_only: bool,
-        token: str | bool | None,
-        kind: type[GraphModel] = GraphModel,
-    ) -> HubModel:
-        if Path(model_id).is_dir():
-            return cls(load_model(model_id, kind))
-        downloaded = snapshot_download(
-            model_id,
-            revision=revision,
-            cache_dir=cache_dir,
-            force_download=force_download,
-            local_files_only=local_files_only,
-            token=token,
-            allow_patterns=list(FILES),
-        )
+    def _from_pretrained(cls, *, model_id: str, kind: type[GraphModel], **download: Any) -> HubModel:  # type: ignore[override]
+        downloaded = snapshot_download(model_id, **download, allow_patterns=list(FILES))
         with tempfile.TemporaryDirectory() as folder:  # the cache consists of links, which load_model refuses
             shutil.copytree(downloaded, folder, dirs_exist_ok=True)
             return cls(load_model(folder, kind))

@@ -6,7 +6,8 @@ trained peers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ def predict_fitted(model: GraphModel) -> NodePredictions:
 
 def predict_rows(model: GraphModel, rows: Table) -> NodePredictions:
     """Preprocessed rows without ids. Rows equal to a row of the fit are that node; the others are attached."""
-    return _predictions_at(model, positions_of_rows(model.graph_.features, rows, _index_of_rows(model.graph_)), rows)
+    return _predictions_at(model, positions_of_rows(model.graph_.features, rows, _places_of_rows(model.graph_)), rows)
 
 
 def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
@@ -286,7 +287,7 @@ def _as_sparse_as(table: Table, rows: Table) -> Table:
 
 
 def positions_of_rows(
-    table: Table, rows: Table, index: tuple[np.ndarray, np.ndarray] | None = None
+    table: Table, rows: Table, places: Mapping[int, list[int]] | None = None
 ) -> Int[np.ndarray, "rows"]:
     """The position of each row in a table, `MISSING` if it is not there.
 
@@ -299,27 +300,26 @@ def positions_of_rows(
     """
     if same_table(table, rows):  # the common case, without sorting
         return np.arange(table.shape[0])
-    order, known = _sorted_fingerprints(table) if index is None else index
-    rows = _as_sparse_as(table, rows)
-    wanted = _fingerprints(rows)
-    first = np.searchsorted(known, wanted)
-    equal = np.maximum(np.searchsorted(known, wanted, side="right") - first, 1)
-    by_value = np.argsort(wanted, kind="stable")
-    occurrence = np.empty(len(wanted), dtype=np.int64)  # how many equal rows precede each
-    occurrence[by_value] = np.arange(len(wanted)) - np.searchsorted(wanted[by_value], wanted[by_value])
-    found = order[np.minimum(first + occurrence % equal, len(order) - 1)]
+    places = _places_by_hash(table) if places is None else places
+    rows, found = _as_sparse_as(table, rows), np.zeros(rows.shape[0], dtype=np.int64)
+    before: Counter[int] = Counter()  # equal rows
+    for row, value in enumerate(_hashes(rows)):
+        equal = places.get(value, [0])
+        found[row] = equal[before[value] % len(equal)]
+        before[value] += 1
     return np.where(rows_equal(table[found], rows), found, MISSING)
 
 
 @cached_per_graph
-def _index_of_rows(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    return _sorted_fingerprints(graph.features)
+def _places_of_rows(graph: Graph) -> dict[int, list[int]]:
+    return _places_by_hash(graph.features)
 
 
-def _sorted_fingerprints(table: Table) -> tuple[Int[np.ndarray, "rows"], Int[np.ndarray, "rows"]]:
-    fingerprints = _fingerprints(table)
-    order = np.argsort(fingerprints, kind="stable")
-    return order, fingerprints[order]
+def _places_by_hash(table: Table) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = {}
+    for place, value in enumerate(_hashes(table)):
+        places.setdefault(value, []).append(place)
+    return places
 
 
 def same_table(one: Table, other: Table) -> bool:
@@ -335,13 +335,13 @@ def rows_equal(one: Table, other: Table) -> Bool[np.ndarray, "rows"]:
     return (one == other).all(axis=1)
 
 
-def _fingerprints(table: Table) -> Int[np.ndarray, "rows"]:
+def _hashes(table: Table) -> Iterator[int]:
     """A hash of each row."""
     if not sp.issparse(table):
-        return np.fromiter((hash((row + np.float32(0)).tobytes()) for row in table), dtype=np.int64)  # -0 is 0
+        return (hash((row + np.float32(0)).tobytes()) for row in table)  # -0 is 0
     table = table.copy()
     table.sum_duplicates()
     table.eliminate_zeros()
     columns, starts = table.indices.astype(np.int64), table.indptr.tolist()
     rows = (slice(start, end) for start, end in pairwise(starts))
-    return np.fromiter((hash((columns[row].tobytes(), table.data[row].tobytes())) for row in rows), dtype=np.int64)
+    return (hash((columns[row].tobytes(), table.data[row].tobytes())) for row in rows)

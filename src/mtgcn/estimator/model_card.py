@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, shown
+from mtgcn.experiments.scoring import ExpectedScore
 from mtgcn.splits import LARGEST_SEED
+from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
@@ -16,7 +19,6 @@ Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 FeatureName = Annotated[str, Field(max_length=LONGEST_TEXT)]
 Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class FileEntry(TypedDict):
@@ -55,33 +57,6 @@ class GraphCard(TypedDict):
     feature_names: list[FeatureName]
 
 
-class GainCard(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-
-    labels: Count
-    gain: Share
-    ci95: Annotated[list[Share], Field(min_length=2, max_length=2)]
-    enough: bool
-
-
-class AccuracyCard(TypedDict):
-    accuracy: Share
-    ci90: Annotated[list[Share], Field(min_length=2, max_length=2)]
-    ci95: Annotated[list[Share], Field(min_length=2, max_length=2)]
-    labels: Count
-    folds: Count
-    gain: NotRequired[GainCard | None]
-
-
-class ScoreCard(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-
-    score: Literal["balanced-accuracy", "macro-f1", "roc-auc", "average-precision"]
-    value: Share
-    ci95: Annotated[list[Share], Field(min_length=2, max_length=2)]
-    labels: Count
-
-
 class TrainingCard(TypedDict):
     """`mtgcn fit` and others add what they know about the fit."""
 
@@ -90,8 +65,8 @@ class TrainingCard(TypedDict):
     labels_given: dict[Text, Count]
     notes: NotRequired[list[Text]]
     why_no_expected_accuracy: NotRequired[Text | None]
-    expected_accuracy: NotRequired[AccuracyCard | None]
-    expected_score: NotRequired[ScoreCard | None]
+    expected_accuracy: NotRequired[ExpectedAccuracy | None]
+    expected_score: NotRequired[ExpectedScore | None]
 
 
 class ModelCard(TypedDict):
@@ -111,7 +86,7 @@ class ModelCard(TypedDict):
 def invalid_part(card: dict[str, Any]) -> str | None:
     """The first part of a card that is invalid, and why; None if all are valid."""
     try:
-        TypeAdapter(ModelCard).validate_python(card, strict=True)
+        TypeAdapter(ModelCard).validate_json(json.dumps(card), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {shown(first['input'])}"

@@ -72,18 +72,19 @@ def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any
     """
     folder = Path(folder)
     check_destination(folder)
-    contents, card = arrays_of(model), card_of(model, training or {})
+    contents, card = contents_of(model), card_of(model, training or {})
     try:
         with updating(folder, FILES) as partial:
-            card["files"] = {name: _write_arrays(partial / name, arrays) for name, arrays in sorted(contents.items())}
-            if model.graph_.cells is not None:
-                card["files"][CELLS] = _write_cells(partial / CELLS, model.graph_.cells)
+            card["files"] = {}
+            for name, content in contents.items():
+                _write_part(partial / name, content)
+                card["files"][name] = file_entry(partial / name)
             card["sha256"] = checksum(card)
             text = json.dumps(card, indent=1, ensure_ascii=False)
-            with (partial / CARD).open("wb") as file:
-                file.write(text.encode("utf-8", "backslashreplace"))
-                file.flush()
-                os.fsync(file.fileno())
+            (partial / CARD).write_bytes(text.encode("utf-8", "backslashreplace"))
+            for path in partial.iterdir():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
     except HeldElsewhere:
         raise InputError(
             f"another process is writing model folder {folder} and does not end; try again, or give another folder"
@@ -340,31 +341,24 @@ def _read_cells(folder: Path, path: Path) -> Any:
         raise damaged(folder, f"{path.name} is no table of text ({reason(error)})") from error
 
 
-def _write_cells(path: Path, cells: Any) -> dict[str, Any]:
-    from pyarrow.parquet import write_table
-
-    with path.open("wb") as file:  # Arrow does not open names that are not Unicode
-        write_table(cells, file)
-        file.flush()
-        os.fsync(file.fileno())
-    return file_entry(path)
-
-
-def _write_arrays(path: Path, arrays: Arrays) -> dict[str, Any]:
-    """Write a safetensors file and return its entry in the card."""
+def _write_part(path: Path, content: Any) -> None:
+    """Write arrays as a safetensors file, or the cells as a Parquet file."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
+    if path.name == CELLS:
+        from pyarrow.parquet import write_table
+
+        with path.open("wb") as file:  # Arrow does not open names that are not Unicode
+            write_table(content, file)
+        return
     path.touch()
     default_mode = path.stat().st_mode  # safetensors would create a file that only its owner can read
     try:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+        save_file({name: np.ascontiguousarray(array) for name, array in content.items()}, path)
     except SafetensorError as error:  # for instance a full disk
         raise OSError(str(error)) from error
     path.chmod(default_mode)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    return file_entry(path)
 
 
 def file_entry(path: Path) -> dict[str, Any]:
@@ -376,18 +370,17 @@ def file_entry(path: Path) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------- arrays
 
 
-def arrays_of(model: GraphModel) -> dict[str, Arrays]:
-    """The arrays of a fitted model by file. Node ids that are texts are stored as UTF-8, with the end of each."""
+def contents_of(model: GraphModel) -> dict[str, Any]:
+    """The arrays of a fitted model by file, and its cells. Node ids that are texts are stored as UTF-8, with the end of
+    each."""
     graph, ids = model.graph_, model.graph_.node_ids
     answers = {
         "label_distributions": model.label_distributions_,
         "labeled_iter": model.labeled_iter_,
         **{f"history.{name}": values for name, values in model.history_.items()},
     }
-    if model.class_factors_ is not None:
-        answers["class_factors"] = model.class_factors_
-    if model.peer_distributions_ is not None:
-        answers["peer_distributions"] = model.peer_distributions_
+    optional = {"class_factors": model.class_factors_, "peer_distributions": model.peer_distributions_}
+    answers |= {name: array for name, array in optional.items() if array is not None}
     if model.peer_report_ is not None:
         answers |= {f"peer_report.{part}": getattr(model.peer_report_, part) for part in PEER_REPORT_ARRAYS}
     arrays = {"labels": graph.labels}
@@ -407,7 +400,8 @@ def arrays_of(model: GraphModel) -> dict[str, Arrays]:
         encoded = [name.encode() for name in ids.tolist()]
         arrays["ids.text"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         arrays["ids.ends"] = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-    return {ANSWERS: answers, GRAPH: arrays} | ({} if model.parameters_ is None else {WEIGHTS: model.parameters_})
+    contents = {ANSWERS: answers, GRAPH: arrays, WEIGHTS: model.parameters_, CELLS: graph.cells}
+    return {name: content for name, content in contents.items() if content is not None}
 
 
 def _graph_from(arrays: Arrays, card: Mapping[str, Any], cells: Any) -> Graph:

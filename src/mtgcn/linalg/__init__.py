@@ -1,1 +1,1 @@
-"""Matrices of graphs, operators and solvers: arrays in, arrays out."""
+"""Matrices of graphs, operators and solvers. Functions take and return arrays."""

@@ -1,7 +1,7 @@
 """Two Triton kernels for GPUs; imported only on CUDA devices.
 
-A sparse product with a fixed order of summation, since cuSPARSE adds with atomics and is not reproducible; and the bits
-of dropout, which would otherwise take about forty small kernels.
+One computes a sparse product with a fixed order of summation, since cuSPARSE adds with atomics and is not reproducible.
+The other generates the bits of dropout, which would otherwise take about forty small kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ MAX_BLOCK = 256
 
 
 def sparse_product(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    """The product of a CSR matrix with x (columns, width). One program sums a row, so that rows should have similar
-    lengths: see `SparseOperator`."""
+    """The product of a CSR matrix with x (columns, width). One program sums one row, so rows should have similar
+    lengths (see `SparseOperator`)."""
     rows, width = len(row_starts) - 1, x.shape[1]
     result = torch.empty(rows, width, device=x.device)
     block = min(MAX_BLOCK, triton.next_power_of_2(width))
@@ -39,7 +39,7 @@ def _sum_rows(row_starts, columns, values, x, result, width, block: tl.constexpr
     tl.store(result + row * width + offset, total, mask=inside)
 
 
-ELEMENTS = 1024  # of a program
+ELEMENTS = 1024  # elements computed by one program
 
 
 def bits_of_scrambled(seeded: Tensor, second_key: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ def _scramble(word):  # type: ignore[no-untyped-def]
 def _scramble_to_bits(words, keys, bits, count, elements: tl.constexpr):  # type: ignore[no-untyped-def]
     place = tl.program_id(0).to(tl.int64) * elements + tl.arange(0, elements)
     inside = place < count
-    # Unsigned, so that a shift brings in zeros.
+    # The words are unsigned, so that a shift brings in zeros.
     word = tl.load(words + place // 32, mask=inside, other=0).to(tl.uint32, bitcast=True)
     key = tl.load(keys + place // 32, mask=inside, other=0).to(tl.uint32, bitcast=True)
     word = _scramble(_scramble(word) + key)

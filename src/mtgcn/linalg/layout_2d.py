@@ -6,7 +6,7 @@ With points y, affinities p and q_ij proportional to 1 / (1 + |y_i - y_j|^2), po
 
 The repulsion, over all pairs, is a convolution of the density with a fixed kernel. It is computed on a grid by Fourier
 transforms (Linderman et al., 2019), so that a step takes linear time. Affinities are equal for the nearest neighbours
-of a row. Of many rows a sample is laid out; the others are placed near their nearest rows of this sample.
+of a row. For large tables only a sample is laid out; other rows are placed near their nearest rows of this sample.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import torch
 from mtgcn.shapes import Float, Int
 
 NEIGHBOURS = 15
-STEPS, EXAGGERATION_STEPS = 300, 100  # early exaggeration in the first
+STEPS, EXAGGERATION_STEPS = 300, 100  # all steps, and the first steps, which have early exaggeration
 EXAGGERATION = 12.0  # factor of the attraction
 MOMENTUM_EXAGGERATED, MOMENTUM = 0.5, 0.8
 STEPS_BETWEEN_REPORTS = 10
 MIN_ROWS = 5  # fewer rows are laid out by PCA
 MIN_NORMALISER = 1e-3  # lower bound of the sum over all pairs
-MAX_STEP = 5.0  # in units of the kernel's width
+MAX_STEP = 5.0  # largest movement in one step, in units of the kernel's width
 START = 1e-4  # standard deviation of the initial points
 NOISE = 1e-3  # noise, relative to the spread of the rows, that separates equal rows
-CELL = 0.5  # of the grid, in units of the kernel's width
-MIN_CELLS, MAX_CELLS = 32, 320  # along each side
-MAX_ROWS = 20_000  # laid out by t-SNE, whose nearest neighbours take quadratic time
-ANCHORS, NEAREST_ANCHORS, SCATTER = 5_000, 5, 0.004  # a further row is at the median of its anchors, plus noise
-ROWS_AT_ONCE = 1024  # whose distances to all others are held at a time
+CELL = 0.5  # size of a grid cell, in units of the kernel's width
+MIN_CELLS, MAX_CELLS = 32, 320  # bounds of the number of grid cells along each side
+MAX_ROWS = 20_000  # most rows laid out by t-SNE, whose nearest neighbours take quadratic time
+ANCHORS, NEAREST_ANCHORS, SCATTER = 5_000, 5, 0.004  # other rows: median of their nearest anchors, plus noise
+ROWS_AT_ONCE = 1024  # rows whose distances to all others are in memory at a time
 
 
 def layout_2d(
     rows: Float[np.ndarray, "rows columns"], *, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Float[np.ndarray, "rows 2"]:
-    """Coordinates with x from 0 to 1 and y from 0 to at most 1. Calls `progress(steps_done, steps)` from time to time.
+    """Coordinates of the rows: x from 0 to 1, y from 0 to at most 1. Calls `progress(steps_done, steps)` regularly.
 
-    NaN and infinite values count as 0; equal rows form one round cloud.
+    NaN and infinite values count as 0. Equal rows form one round cloud.
 
     >>> two_groups = np.repeat([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]], 20, axis=0)
     >>> places = layout_2d(two_groups)
@@ -93,7 +93,7 @@ def _tsne(table: Float[np.ndarray, "rows columns"], progress: Callable[[int, int
 def nearest_rows(
     table: Float[np.ndarray, "rows columns"], count: int, of: Float[np.ndarray, "others columns"] | None = None
 ) -> Int[np.ndarray, "others count"]:
-    """For each row the indices of its nearest other rows; or for each row of another table those in this table."""
+    """Indices of the rows of `table` that are nearest to each of its rows (itself excluded), or to each row of `of`."""
     rows = torch.from_numpy(np.ascontiguousarray(table))
     squares, asking = rows.square().sum(1), rows if of is None else torch.from_numpy(np.ascontiguousarray(of))
     found = []
@@ -107,7 +107,7 @@ def nearest_rows(
 
 
 def _laid_wide(points: np.ndarray) -> np.ndarray:
-    """Rotated so that the longer side is horizontal, and scaled by one factor to start at 0."""
+    """The points, rotated so that the longer side is horizontal, shifted to start at 0 and scaled by one factor."""
     turned = _two_main_directions(points.astype(np.float64))
     extent = np.ptp(turned, axis=0)
     if extent[1] > extent[0]:
@@ -118,7 +118,7 @@ def _laid_wide(points: np.ndarray) -> np.ndarray:
 def _two_main_directions(table: np.ndarray) -> np.ndarray:
     """The first two principal components, with a standard deviation of 1 in the first."""
     centred = table - table.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred)  # the largest come last
+    _, directions = np.linalg.eigh(centred.T @ centred)  # in ascending order of the eigenvalues
     main = centred @ directions[:, ::-1][:, :2]
     both = np.concatenate([main, np.zeros((len(table), 2 - main.shape[1]), main.dtype)], axis=1)
     return both / max(float(both[:, 0].std()), np.finfo(np.float32).tiny)
@@ -143,7 +143,7 @@ def _attraction(points: np.ndarray, first: np.ndarray, second: np.ndarray, stren
 
 
 def _repulsion(points: np.ndarray) -> np.ndarray:
-    """Sum over j of q_ij (y_i - y_j) / (1 + |y_i - y_j|^2), all at once on a grid."""
+    """Sum over j of q_ij (y_i - y_j) / (1 + |y_i - y_j|^2), computed for all points on a grid."""
     low = points.min(axis=1, keepdims=True)
     extent = max(float((points - low).max()), START)
     cells = int(np.clip(extent / CELL, MIN_CELLS, MAX_CELLS))

@@ -1,7 +1,7 @@
-"""One-vs-rest logistic regression for a stack of runs, by Newton's method for all of them at once.
+"""One-vs-rest logistic regression for a stack of runs, fitted together by Newton's method.
 
 The ridge penalty also covers the intercept, as in LIBLINEAR, which the published programs of DeepWalk and of the
-iterative classifier use. Matrices are small, so everything is in doubles on the CPU.
+iterative classifier use. Matrices are small, so everything is computed in doubles on the CPU.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mtgcn.shapes import Bool, Float
 if TYPE_CHECKING:
     from mtgcn.task import Nodes
 
-MAX_STEPS = 100  # Newton's method takes about ten
+MAX_STEPS = 100  # most Newton steps; about ten are usual
 SETTLED = 1e-6  # convergence: largest step relative to the coefficients
-MAX_HALVINGS = 30  # of one step
+MAX_HALVINGS = 30  # how often a step may be halved
 ROUNDING = 1e-12  # tolerated relative growth of the loss
 Examples = Float[np.ndarray, "runs examples features"]
 Coefficients = Float[np.ndarray, "runs classes features"]
-Belongs = Bool[np.ndarray, "runs classes examples"]  # of each class
+Belongs = Bool[np.ndarray, "runs classes examples"]  # which examples belong to each class
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class LinearClassifiers:
         return LinearClassifiers(self.weights[runs], self.constants[runs])
 
     def scores(self, features: sp.csr_array | Float[np.ndarray, "nodes features"]) -> np.ndarray:
-        """Scores of these nodes, runs x nodes x classes, by one product for all runs."""
+        """Scores of the nodes, runs x nodes x classes, computed by one product for all runs."""
         runs, inputs, classes = self.weights.shape
         side_by_side = self.weights.transpose(1, 0, 2).reshape(inputs, runs * classes)
         product = np.asarray(features @ side_by_side).reshape(-1, runs, classes)
@@ -46,12 +46,12 @@ class LinearClassifiers:
 
 
 def probabilities(scores: Float[np.ndarray, "*any classes"]) -> Float[np.ndarray, "*any classes"]:
-    """Each class's own probability against the rest, divided by their sum."""
+    """One-vs-rest probabilities, normalised to sum to 1."""
     return softmax(log_expit(scores), axis=-1)  # in logarithms, to avoid underflow
 
 
 def labelled_rows(features: sp.csr_array | Float[np.ndarray, "nodes features"], labelled: Nodes) -> Examples:
-    """The features of each run's labelled nodes; rows of absent labels are 0."""
+    """The features of each run's labelled nodes; rows of padding are 0."""
     index, present = labelled.index.cpu().numpy(), labelled.present.cpu().numpy()
     rows = features[index.reshape(-1)]
     dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
@@ -66,7 +66,7 @@ def one_vs_rest(rows: Examples, labelled: Nodes, num_classes: int, strength: flo
     """
     present = labelled.present.cpu().numpy()
     belongs = labelled.classes.cpu().numpy()[:, None] == np.arange(num_classes)[:, None]  # runs, classes, examples
-    # Absent labels are rows of zeros, the intercept included, and contribute nothing.
+    # Rows of padding are zeros, the intercept included, and contribute nothing.
     with_constant = np.concatenate([rows, present[..., None]], axis=2, dtype=np.float64)
     weights = _newton(with_constant, belongs, strength).transpose(0, 2, 1)
     return LinearClassifiers(weights[:, :-1], weights[:, -1])
@@ -86,7 +86,7 @@ def _newton(rows: Examples, belongs: Belongs, cost: float) -> Coefficients:
 
 
 def _newton_step(here: Coefficients, rows: Examples, belongs: Belongs, cost: float) -> tuple[np.ndarray, np.ndarray]:
-    """The step, and the coefficients after it; a step for which the loss would grow is halved."""
+    """The step, and the coefficients after it; a step that would increase the loss is halved."""
     columns = rows.transpose(0, 2, 1)
 
     def loss(at: np.ndarray) -> np.ndarray:
@@ -97,8 +97,8 @@ def _newton_step(here: Coefficients, rows: Examples, belongs: Belongs, cost: flo
     probabilities = expit(here @ columns)
     gradient = here + cost * (probabilities - belongs) @ rows
     hessian_weights = cost * probabilities * (1 - probabilities)
-    # (I + Xᵀ diag(hessian_weights) X)^-1 · gradient, by the smaller of two systems: as many unknowns as features, or
-    # as examples, by Woodbury's identity.
+    # (I + Xᵀ diag(hessian_weights) X)^-1 · gradient, by the smaller of two systems: one unknown per feature or, by
+    # Woodbury's identity, one per example.
     if rows.shape[2] <= rows.shape[1]:
         curvature = columns[:, None] @ (hessian_weights[..., None] * rows[:, None]) + np.eye(rows.shape[2])
         step = -_solution(curvature, gradient)
@@ -116,7 +116,7 @@ def _newton_step(here: Coefficients, rows: Examples, belongs: Belongs, cost: flo
 
 
 def _solution(matrices: Float[np.ndarray, "*any size size"], right: Float[np.ndarray, "*any size"]) -> np.ndarray:
-    """Solutions of symmetric positive definite systems; where rounding makes one singular, the least-squares one."""
+    """Solutions of symmetric positive definite systems; least-squares solutions where rounding makes one singular."""
     try:
         return np.linalg.solve(matrices, right[..., None])[..., 0]
     except np.linalg.LinAlgError:

@@ -14,11 +14,11 @@ from mtgcn.shapes import Float, Int
 
 METRICS = ("euclidean", "cosine", "manhattan", "chebyshev", "correlation")
 MISSING = -1  # pads rows for which the approximate search found fewer neighbours
-BY_PRODUCTS = ("euclidean", "cosine", "correlation")  # metrics that inner products of rows determine
-EXACT_ROWS = 20_000  # more rows are searched by products or, if that takes too long, approximately
-EXACT_WORK = 2**40  # multiplications of the search by products; half a minute on one core
-WORK_PER_PAIR = 32  # of two rows, beside their features
-GROUP, BLOCK_NUMBERS = 64, 2**25  # rows whose smallest distance is found at once; distances in memory
+BY_PRODUCTS = ("euclidean", "cosine", "correlation")  # metrics that are computed from inner products of rows
+EXACT_ROWS = 20_000  # larger tables are searched by products or, if that takes too long, approximately
+EXACT_WORK = 2**40  # most multiplications of a search by products: half a minute on one core
+WORK_PER_PAIR = 32  # multiplications per pair of rows, in addition to one per feature
+GROUP, BLOCK_NUMBERS = 64, 2**25  # rows that share one minimum of the distances; distances in memory
 
 
 def neighbour_graph(
@@ -29,9 +29,9 @@ def neighbour_graph(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> sp.csr_array:
-    """Symmetric adjacency matrix of ones: rows are linked if one, or with `mutual` each, is among the `k` nearest of
-    the other. Exact up to 20 000 rows, and up to about 100 000 rows of few features. Beyond, approximate by
-    pynndescent, reproducible by `seed`. `progress` is called with the rows done and all rows.
+    """Symmetric adjacency matrix of ones: two rows are linked if one is among the `k` nearest of the other or, with
+    `mutual`, if each is. Exact up to 20 000 rows, and up to about 100 000 rows of few features; beyond, approximate
+    by pynndescent with the given `seed`. `progress` is called with the rows done and all rows.
 
     >>> neighbour_graph([[0.0], [1.0], [3.0]], k=1).toarray()
     array([[0., 1., 0.],
@@ -54,8 +54,8 @@ def neighbour_graph(
 
 
 def neighbour_search(X_train: Any, k: int, metric: str) -> Callable[[Any], Int[np.ndarray, "new k"]]:  # noqa: N803
-    """A function that returns for each new row its `k` nearest training rows, nearest first; exact at any size. Without
-    new rows, given as None, those of each training row, which is no neighbour of its own."""
+    """A function that returns the `k` nearest training rows of each new row, nearest first; exact at any size. Called
+    with None, it returns the nearest other rows of each training row."""
     known = _checked_table(X_train, "X_train")
     _check(k, metric, known.shape[0], f"{known.shape[0]} known rows")
     from sklearn.neighbors import NearestNeighbors
@@ -66,7 +66,7 @@ def neighbour_search(X_train: Any, k: int, metric: str) -> Callable[[Any], Int[n
         fitted = NearestNeighbors(n_neighbors=k, metric=metric).fit(known)
 
     def search(rows: Any) -> np.ndarray:
-        # One thread, since ties depend on how scikit-learn distributes rows to threads.
+        # In one thread, since ties depend on how scikit-learn distributes rows over threads.
         with threads.limit(limits=1):
             found: np.ndarray = fitted.kneighbors(rows, k, False)
         return found
@@ -75,13 +75,13 @@ def neighbour_search(X_train: Any, k: int, metric: str) -> Callable[[Any], Int[n
 
 
 def _neighbours_by_products(table: np.ndarray, k: int, metric: str, progress: Callable[[int, int], None]) -> np.ndarray:
-    """The nearest rows by blocks of |y|² - 2 xy. The k groups with the smallest minima contain the k nearest rows, so
-    only those are searched; 2 k candidates are then sorted by their distances, which do not suffer from rounding."""
+    """The nearest rows, from blocks of |y|² - 2 xy. The k groups with the smallest minima contain the k nearest rows,
+    so only these are searched; 2 k candidates are then sorted by exact distances."""
     rows = torch.from_numpy(table)
     rows = rows - rows.mean(1 if metric == "correlation" else 0, keepdim=True) if metric != "cosine" else rows
     rows = rows if metric == "euclidean" else torch.nn.functional.normalize(rows)
     count, wanted = len(rows), 2 * k
-    padding = -count % GROUP + GROUP * wanted  # so that there are enough groups
+    padding = -count % GROUP + GROUP * wanted  # ensures that there are enough groups
     others = torch.nn.functional.pad(rows, (0, 0, 0, padding)).T.contiguous()
     squares = torch.nn.functional.pad(rows.square().sum(1), (0, padding), value=torch.inf)
     found, size = torch.empty(count, k, dtype=torch.int64), max(1, BLOCK_NUMBERS // len(squares))
@@ -108,7 +108,7 @@ def _approximate_neighbours(table: Any, k: int, metric: str, seed: int) -> np.nd
     threads = torch.get_num_threads()
     found = NNDescent(table, metric=metric, n_neighbors=k + 1, random_state=seed).neighbor_graph[0]
     torch.set_num_threads(threads)  # numba sets the number of OpenMP threads, which torch shares
-    # Without the row itself; if duplicates displaced it, without the last entry.
+    # The row itself is removed; if duplicates displaced it, the last entry is.
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
     return found[~own].reshape(len(found), k)
@@ -120,9 +120,9 @@ def _checked_table(given: Any, name: str) -> sp.csr_array | Float[np.ndarray, "r
             sp.csr_array(given, dtype=np.float32) if sp.issparse(given) else np.asarray(given, dtype=np.float32)
         )
     except (TypeError, ValueError) as problem:
-        raise InputError(f"{name} is no table of numbers ({problem}); give rows and features") from None
+        raise InputError(f"{name} is not a table of numbers ({problem}); give rows and features") from None
     if table.ndim != 2 or not all(table.shape):
-        raise InputError(f"{name} of shape {table.shape}; give a table with rows and features")
+        raise InputError(f"{name} has shape {table.shape}; give a table with rows and features")
     if not np.isfinite(table.data if sp.issparse(table) else table).all():
         row = int(np.flatnonzero(~np.isfinite(table.sum(axis=1)))[0])
         raise InputError(f"{name}: a feature of row {row} is NaN or infinite; give finite numbers")
@@ -131,8 +131,8 @@ def _checked_table(given: Any, name: str) -> sp.csr_array | Float[np.ndarray, "r
 
 def _check(k: int, metric: str, largest: int, rows: str) -> None:
     if k < 1:
-        raise InputError(f"k={k} neighbours; ask for at least 1")
+        raise InputError(f"k={k} is too small; give at least 1")
     if k > largest:
-        raise InputError(f"k={k} neighbours but only {rows}; lower k to at most {largest}")
+        raise InputError(f"k={k} is too large for {rows}; lower it to at most {largest}")
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)

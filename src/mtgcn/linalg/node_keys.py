@@ -1,8 +1,8 @@
-"""Random numbers that belong to nodes: they depend on what a node is, not on its position in the node order.
+"""Random numbers keyed by the content of nodes, independent of the node order.
 
-The key of a node hashes its features and, twice over, the keys of its neighbours. Nodes that still have equal keys are
-numbered, so that all keys differ. Keys are 64-bit words: tensors of signed integers, since torch has no unsigned
-arithmetic, or NumPy arrays of unsigned ones with the same bits.
+The key of a node is a hash of its features and, in two rounds, of its neighbours' keys. Nodes whose keys are still
+equal are numbered, so that all keys differ. Keys are 64-bit words: tensors of signed integers, since torch has no
+unsigned arithmetic, or NumPy arrays of unsigned integers with the same bits.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mtgcn.linalg.normalisation import device_adjacency, device_features, relati
 from mtgcn.linalg.operators import blocks_of_entries, blocks_of_rows, csr_arrays, each_block
 from mtgcn.shapes import Float, Int, Real, UInt64
 
-ROUNDS = 2  # in which a key takes up those of its neighbours
-# Words computed together; torch does not split so few on the CPU, where blocks are computed side by side instead.
+ROUNDS = 2  # rounds of hashing the neighbours' keys
+# Words computed together. torch uses one thread for so few words on the CPU; blocks run in parallel instead.
 AT_ONCE = {"cpu": 2**15, "cuda": 2**24}
 # The increment (the golden ratio in 64 bits) and the factors of splitmix64, as signed integers.
 GOLDEN, *FACTORS = (number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -34,7 +34,7 @@ Array = np.ndarray | Tensor
 
 @cached_per_graph
 def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
-    """A 64-bit key for each node. Sums of hashes wrap around, so that the order of their terms does not matter.
+    """A 64-bit key for each node. Sums of hashes wrap around, so the order of their terms does not matter.
 
     >>> path = Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
     >>> reordered = Graph(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]]))
@@ -64,7 +64,7 @@ def node_keys(graph: Graph, device: torch.device = CPU) -> Int[Tensor, "nodes"]:
         neighbours = graph.communicator.with_boundary(keys)
 
         def terms(columns: Tensor, values: Tensor, neighbours: Tensor = neighbours) -> Tensor:
-            return splitmix64(neighbours[columns] ^ splitmix64(_bits(values))) * (values != 0)  # 0 is no edge
+            return splitmix64(neighbours[columns] ^ splitmix64(_bits(values))) * (values != 0)  # 0 is not an edge
 
         keys = splitmix64(keys + splitmix64(_row_sums(adjacency, arrays, device, terms) + GOLDEN))
     ranks = graph.communicator.duplicate_ranks(keys)
@@ -79,12 +79,12 @@ def keyed_bits(keys: Words, seed: int, draw: int) -> Words:
 
 
 def keyed_normal(keys: Int[Tensor, "nodes"], seed: int, columns: int) -> Float[Tensor, "nodes columns"]:
-    """Standard normal numbers, `columns` for each key; on different devices equal up to rounding."""
+    """Standard normal numbers, `columns` for each key; devices differ by rounding only."""
     numbers = torch.empty(len(keys), columns, device=keys.device)
     streams = as_tensor(_streams(seed, range(columns))).to(keys.device)
 
     def draw(rows: slice) -> None:
-        # Box and Muller (1958), from the two halves of a word.
+        # The method of Box and Muller (1958), applied to the two halves of a word.
         words = splitmix64(keys[rows, None] ^ streams)
         high, low = _shifted_right(words, 32).double(), (words & 0xFFFFFFFF).double()
         numbers[rows] = (-2 * ((high + 1) / 2.0**32).log()).sqrt() * (2 * np.pi * low / 2.0**32).cos()
@@ -119,7 +119,7 @@ def _row_sums(
     device: torch.device,
     terms: Callable[[Int[Tensor, "entries"], Real[Tensor, "entries"]], Int[Tensor, "entries"]],
 ) -> Int[Tensor, "rows"]:
-    """For each row, the sum of the terms that its columns and values give, from the arrays of the matrix."""
+    """For each row of a sparse matrix, the sum of `terms(columns, values)` over its entries."""
     starts, columns, values = arrays
     found = torch.zeros(matrix.shape[0], dtype=torch.int64, device=device)
 
@@ -141,13 +141,13 @@ def _part(array: Array, some: slice) -> Tensor:
 
 
 def _entry_keys(values: Tensor, places: Tensor) -> Tensor:
-    """The term of an entry in its row's key; 0 for an entry of 0, stored or not."""
+    """The term that an entry adds to the key of its row; 0 for an entry of 0."""
     bits = _bits(values)
     return splitmix64(places + splitmix64(bits)) * (bits != 0)
 
 
 def _bits(values: Real[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-    """The bits of numbers in 32 bits, as words; -0 counts as 0."""
+    """The bits of 32-bit numbers as words; -0 counts as 0."""
     return (values.float() + 0.0).view(torch.int32).long() & 0xFFFFFFFF
 
 
@@ -157,4 +157,4 @@ def _streams(seed: int, draws: Sequence[int]) -> UInt64[np.ndarray, "draws"]:
 
 
 def _shifted_right(words: Tensor, places: int) -> Tensor:
-    return (words >> places).bitwise_and_(2 ** (64 - places) - 1)  # >> repeats the sign
+    return (words >> places).bitwise_and_(2 ** (64 - places) - 1)  # >> copies the sign bit

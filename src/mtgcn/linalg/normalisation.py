@@ -1,5 +1,5 @@
-"""Normalised adjacency and Laplacian of a graph and scaled feature rows, in main memory or on a device, and the
-operators that networks need: Â, X and Â X, for the whole graph or for a few nodes."""
+"""Normalised adjacency, Laplacian and scaled features of a graph, in main memory or on a device, and the operators that
+networks need: Â, X and Â X, for the whole graph or for a few nodes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 MAX_EIGENVALUE = 2.0  # upper bound of the eigenvalues of a normalised Laplacian
-MIN_EIGENVALUE = 1e-9  # smaller ones are rounding errors
+MIN_EIGENVALUE = 1e-9  # smaller eigenvalues are rounding errors
 MIN_LANCZOS_SIZE = 100  # smaller matrices are decomposed completely
-MIN_ROW_SIZE = 1e-30  # of a feature row that is scaled
-ENTRIES_AT_ONCE = 2**24  # for which numbers of 64 bits are held
-COLUMNS_AT_ONCE = 32  # multiplied together: about as wide as what training will multiply, so that the same tiles serve
+MIN_ROW_SIZE = 1e-30  # smallest norm of a feature row that is scaled
+ENTRIES_AT_ONCE = 2**24  # entries converted to 64 bits at once
+COLUMNS_AT_ONCE = 32  # columns multiplied together: about as many as in training, so that the same tiles serve
 
 
 @cached_per_graph
 def relative_adjacency(graph: Graph) -> sp.csr_array:
     """A with its weights divided by their mean over edges between different nodes, so that their unit has no effect.
 
-    Everything that depends on weights starts from it. Where all weights are 1 it is `graph.adjacency` itself.
+    All computations with weights use it. If all weights are 1, it is `graph.adjacency` itself.
     """
     adjacency, loops = graph.adjacency, graph.adjacency.diagonal()
     all_edges, of_loops = (
@@ -43,7 +43,7 @@ def relative_adjacency(graph: Graph) -> sp.csr_array:
         for weights in (adjacency.data, loops)
     )
     weight, edges = graph.communicator.sum(all_edges - of_loops).tolist()
-    mean = np.float32(weight / edges if edges else 1)  # rounded, so that the order of nodes does not matter
+    mean = np.float32(weight / edges if edges else 1)  # rounded, so that the node order does not matter
     if mean == 1:
         return adjacency
     return sp.csr_array((adjacency.data / mean, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
@@ -62,7 +62,7 @@ def normalized_adjacency(graph: Graph) -> sp.csr_array:
     with_self = relative_adjacency(graph)
     if graph.communicator.has_whole_graph:
         with_self = (with_self + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr")).tocsr()
-    else:  # the rows of a process have their diagonal stored
+    else:  # with several processes, the diagonal is stored
         row = np.repeat(np.arange(with_self.shape[0], dtype=np.int32), np.diff(with_self.indptr))
         values = (with_self.data + (with_self.indices == row)).astype(np.float32)
         with_self = sp.csr_array((values, with_self.indices, with_self.indptr), shape=with_self.shape)
@@ -101,12 +101,12 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
     """
     laplacian, nodes = normalized_laplacian(graph), graph.num_nodes
     largest = MAX_EIGENVALUE
-    if laplacian.nnz:  # with self-loops alone the Laplacian is 0, and any factor scales it
+    if laplacian.nnz:  # a graph of self-loops has the Laplacian 0, which needs no scaling
         if nodes < MIN_LANCZOS_SIZE:
             largest = float(np.linalg.eigvalsh(laplacian.toarray())[-1])
         else:
             start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
-            # No convergence where weights differ by many orders of magnitude; the bound serves as well.
+            # There is no convergence if weights differ by many orders of magnitude; the bound serves as well.
             with suppress(ArpackError):
                 largest = float(eigsh(laplacian, 1, which="LA", v0=start, return_eigenvectors=False)[0])
     scaled = 2 / (largest if largest > MIN_EIGENVALUE else MAX_EIGENVALUE) * laplacian
@@ -114,19 +114,19 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
 
 
 def scaled_features(graph: Graph, scaling: str) -> sp.csr_array | np.ndarray:
-    """Feature rows divided by the `"sum"` of their absolute values, by their `"length"`, or by nothing (`"none"`)."""
+    """Feature rows divided by the `"sum"` of absolute values or by their `"length"`; unchanged with `"none"`."""
     return scaled_rows(check_features(graph), scaling)
 
 
 def check_features(graph: Graph) -> sp.csr_array | np.ndarray:
-    """The features; an `InputError` if there are none."""
+    """The features of the graph; raises an `InputError` if it has none."""
     if graph.features is None:
-        raise InputError("this method needs node features and the graph has none; give features, or use lp")
+        raise InputError("this method needs node features, which the graph does not have; give features, or use lp")
     return graph.features
 
 
 def scaled_rows(features: sp.csr_array | np.ndarray, scaling: str) -> sp.csr_array | np.ndarray:
-    """Scaled rows; a row with a divisor of about 0 stays as it is."""
+    """The rows, scaled; a row whose divisor is about 0 is unchanged."""
     if scaling == "none":
         return features
     sizes = (features * features).sum(axis=1) ** 0.5 if scaling == "length" else abs(features).sum(axis=1)
@@ -145,7 +145,7 @@ def device_adjacency(graph: Graph, device: torch.device) -> operators.CsrArrays:
 
 @cached_per_graph
 def device_features(graph: Graph, device: torch.device) -> Float[Tensor, "nodes features"]:
-    """Dense X on a device, not scaled."""
+    """Dense, unscaled X on a device."""
     assert isinstance(graph.features, np.ndarray), "sparse features are moved as operators"
     return operators.on_device(graph.features, np.float32, device)
 
@@ -162,7 +162,7 @@ def normalized(matrix: operators.CsrArrays) -> operators.CsrArrays:
     row_starts, columns, values = _with_self_loops(matrix)
     rows = rows_of_entries((row_starts, columns, values))
     degrees = row_sums(values.double(), row_starts).float()
-    # In place, to save memory.
+    # Computed in place, to save memory.
     of_both = degrees.index_select(0, rows).mul_(degrees.index_select(0, columns)).sqrt_()
     return row_starts, columns, values.div_(of_both)
 
@@ -198,7 +198,7 @@ def rows_of_entries(matrix: operators.CsrArrays) -> Int[Tensor, "entries"]:
 def row_sums(
     terms: Float[Tensor, "entries *rest"] | Int[Tensor, "entries *rest"], row_starts: Int[Tensor, "rows_and_one"]
 ) -> Tensor:
-    """Row sums of terms in row order. Integers wrap around; floating point numbers are added in order."""
+    """Sums of the terms of each row, in a fixed order. Integers wrap around."""
     starts = row_starts - row_starts[0]
     if terms.is_floating_point():
         return torch.segment_reduce(terms, "sum", offsets=starts)
@@ -208,7 +208,7 @@ def row_sums(
 def neighbour_sums(
     matrix: operators.CsrArrays, values: Float[Tensor, "nodes width"], host_starts: Int[np.ndarray, "nodes_and_one"]
 ) -> Float[Tensor, "nodes width"]:
-    """matrix · values in doubles; `host_starts` are the row pointers in main memory."""
+    """matrix · values in double precision; `host_starts` are the row pointers in main memory."""
     row_starts, columns, weights = matrix
     found = torch.empty_like(values, dtype=torch.float64)
     for rows in operators.blocks_of_entries(host_starts, ENTRIES_AT_ONCE):
@@ -228,12 +228,12 @@ def scaled_on_device(features: Float[Tensor, "nodes features"], scaling: str) ->
 
 @dataclass(frozen=True, eq=False)
 class GraphOperators:
-    """Â and X on a device; what takes time is computed on first use."""
+    """Â and X on a device; expensive results are computed on first use."""
 
     adjacency: operators.SparseOperator  # Â
     given: sp.csr_array | np.ndarray  # X
-    scaling: str  # of its rows
-    resident: Float[Tensor, "nodes features"] | None = None  # dense X on a device other than the CPU
+    scaling: str  # feature scaling of the rows of X
+    resident: Float[Tensor, "nodes features"] | None = None  # dense X, if it is on a device other than the CPU
 
     @cached_property
     def features(self) -> sp.csr_array | np.ndarray:
@@ -241,7 +241,7 @@ class GraphOperators:
         return scaled_rows(self.given, self.scaling)
 
     def feature_operator(self) -> operators.Operator:
-        """Scaled X on the device. Not cached if X is dense or on the CPU, since it is a second copy."""
+        """Scaled X on the device. Dense X, or X on the CPU, is not cached, since it would be a second copy."""
         if self.resident is not None:
             return operators.DenseOperator(scaled_on_device(self.resident, self.scaling))
         device = self.adjacency.device
@@ -267,7 +267,7 @@ class GraphOperators:
     def input_chain(self) -> tuple[operators.Operator, ...]:
         """Operators that, applied first to last, multiply by Â X."""
         if sp.issparse(self.given) and not self.adjacency.communicator.has_whole_graph:
-            return self.feature_operator(), self.adjacency  # neighbours in other processes have features as well
+            return self.feature_operator(), self.adjacency  # boundary nodes of other processes have features as well
         if isinstance(self.smoothed, Tensor):
             return (operators.DenseOperator(self.smoothed),)
         return operators.chain(self.adjacency, self.features, self.smoothed)
@@ -275,7 +275,7 @@ class GraphOperators:
 
 @cached_per_graph
 def graph_operators(graph: Graph, scaling: str, device: torch.device) -> GraphOperators:
-    """The operators of a graph for a scaling of its features, on a device; computed there if it is not the CPU."""
+    """The operators of a graph and a feature scaling on a device, cached per graph."""
     features, communicator = check_features(graph), graph.communicator
     if device.type != "cpu" and communicator.has_whole_graph:
         return resident_operators(graph, scaling, device)
@@ -292,7 +292,7 @@ def resident_operators(graph: Graph, scaling: str, device: torch.device) -> Grap
 
 @dataclass(frozen=True, eq=False)
 class ComputationBlock:
-    """What a two-layer network computes for a few nodes of each run: Â X at their neighbours, then their rows of Â.
+    """Operators of a two-layer network for a few nodes of each run: Â X at their neighbours, then their rows of Â.
     The rows of all runs are concatenated, and the operators are block-diagonal over runs."""
 
     nodes: Int[Tensor, "rows"]  # node of each row
@@ -309,7 +309,7 @@ def computation_block(
     device, runs = index.device, len(index)
     place, run_of_place = np.nonzero(index.T.cpu().numpy() >= 0)
     arrows = adjacency[index.cpu().numpy()[run_of_place, place]].tocoo()
-    # A row of the block is a neighbour in a run, which many edges share.
+    # A row of the block is a neighbour in one run; many edges share it.
     neighbour = run_of_place[arrows.row].astype(np.int64) * adjacency.shape[0] + arrows.col
     distinct, column = np.unique(neighbour, return_inverse=True)
     run_index, node = np.divmod(distinct, adjacency.shape[0])

@@ -22,7 +22,7 @@ from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.shapes import Float, Int
 
 BLOCK_SIZE = 2**16
-LARGE_BLOCK = 2**20  # for cheap operations
+LARGE_BLOCK = 2**20  # numbers per block of cheap operations
 
 
 def blocks_of_rows(rows: int, width: int = 1, at_once: int | None = None) -> list[slice]:
@@ -48,15 +48,15 @@ def blocks_of_entries(row_starts: Int[np.ndarray, "rows_and_one"], at_once: int 
 
 
 def each_block(blocks: Sequence[slice], work: Callable[[slice], None], threads: int | None = None) -> None:
-    """Call `work` on every block in several threads, by default as many as torch uses; NumPy releases the lock while it
-    computes. Blocks must not write to the same place."""
+    """Call `work` on every block in several threads, by default as many as torch uses. Blocks must not write to the
+    same memory. Threads run in parallel, since NumPy releases the lock while it computes."""
     threads = min(threads or torch.get_num_threads(), len(blocks))
     if threads <= 1:
         for block in blocks:
             work(block)
         return
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, blocks):  # raises the exception of a block
+        for _ in pool.map(work, blocks):  # re-raises the exception of a block
             pass
 
 
@@ -69,11 +69,11 @@ def all_finite(values: np.ndarray) -> bool:
 
 
 PIECE = 2**24  # bytes per transfer
-TRANSFER_THREADS = 8  # each has a piece of pinned memory
+TRANSFER_THREADS = 8  # threads, each with a piece of pinned memory
 
 
 def on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
-    """A copy of the array on the device, with numbers of this kind."""
+    """A copy of the array on the device, with this data type."""
     if device.type == "cpu" or array.size * np.dtype(kind).itemsize <= PIECE:
         return torch.from_numpy(np.array(array, dtype=kind)).to(device)
     return sent_in_pieces(array, kind, device)
@@ -94,7 +94,7 @@ def sent_in_pieces(array: np.ndarray, kind: type[np.generic], device: torch.devi
 
     def send(piece: Tensor, block: Tensor, where: slice) -> None:
         np.copyto(block.numpy(), given[where], casting="same_kind")
-        piece.copy_(block)  # blocks, so that the memory may be reused
+        piece.copy_(block)  # waits for the copy, so that the memory may be reused
 
     _each_piece(sent, send)
     return sent
@@ -113,9 +113,9 @@ def received_in_pieces(tensor: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _each_piece(tensor: Tensor, move: Callable[[Tensor, Tensor, slice], None]) -> None:
-    """Call `move` on every piece of the tensor, with a block in main memory and the place of the piece."""
+    """Call `move` on every piece of the tensor, with a block in main memory and the slice of the piece."""
     flat = tensor.view(-1)
-    if flat.is_cuda:  # the streams of other threads do not wait for this one
+    if flat.is_cuda:  # since streams of other threads do not wait for this one
         torch.cuda.current_stream(flat.device).synchronize()
 
     def work(where: slice) -> None:
@@ -126,7 +126,7 @@ def _each_piece(tensor: Tensor, move: Callable[[Tensor, Tensor, slice], None]) -
 
 
 def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:
-    """A new tensor in another shape, not as a view, since writing into a view makes autograd copy the gradient."""
+    """A fresh tensor in another shape. It is not a view, since writing into a view makes autograd copy the gradient."""
     return torch.ops.aten._unsafe_view(fresh, list(shape))
 
 
@@ -135,14 +135,14 @@ UNTILED_BYTES = 14 * 2**20
 TILE_BYTES = 8 * 2**20
 MIN_ENTRIES_PER_ROW = 4
 
-MAX_PIECE = 64  # entries of a row summed by one GPU program
+MAX_PIECE = 64  # most entries of a row summed by one GPU program
 
 
 CsrArrays = tuple[Tensor, Tensor, Tensor]  # row pointers, columns and values
 
 
 def csr_arrays(matrix: sp.csr_array, device: torch.device, kind: type[np.floating[Any]] = np.float32) -> CsrArrays:
-    """A matrix on a device, with 32-bit indices to save bandwidth; on the CPU without a copy where possible."""
+    """The arrays of a matrix on a device, with 32-bit indices to save bandwidth; not copied on the CPU if possible."""
 
     def transferred(array: np.ndarray, kind: type[np.generic]) -> Tensor:
         shared = device.type == "cpu" and array.dtype == kind and array.flags.writeable
@@ -152,7 +152,7 @@ def csr_arrays(matrix: sp.csr_array, device: torch.device, kind: type[np.floatin
 
 
 def _embedding_bag(row_starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    # A weighted sum of rows; on the CPU twice as fast as torch's product with a CSR matrix.
+    # This weighted sum of rows is twice as fast on the CPU as torch's product with a CSR matrix.
     return torch.embedding_bag(x, columns, row_starts, False, 0, False, values, True)[0]
 
 
@@ -186,8 +186,8 @@ class SparseOperator:
     matrix: sp.csr_array
     device: torch.device
     symmetric: bool = False
-    communicator: Communicator = ONE_PROCESS  # columns after those of this process belong to nodes of others
-    kind: type[np.floating[Any]] = np.float32  # of its values
+    communicator: Communicator = ONE_PROCESS  # columns after those of this process belong to nodes of other processes
+    kind: type[np.floating[Any]] = np.float32  # data type of the values
 
     def __call__(self, x: Float[Tensor, "columns *rest"]) -> Float[Tensor, "rows *rest"]:
         product: Tensor = _Product.apply(x.reshape(len(x), -1), self)
@@ -236,7 +236,7 @@ class SparseOperator:
 
     @cached_property
     def _pieces(self) -> tuple[Tensor, Tensor] | None:
-        """`pieces_of_rows` for the GPU, where one program sums one piece."""
+        """The pieces of rows for the GPU, where one program sums one piece (see `pieces_of_rows`)."""
         return pieces_of_rows(self._arrays[0], MAX_PIECE) if self.device.type == "cuda" else None
 
     def multiply(self, x: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
@@ -257,14 +257,14 @@ class SparseOperator:
         return product(row_starts, in_order, torch.ones_like(in_order, dtype=torch.float32), partial)
 
     def _tile_count(self, width: int) -> int:
-        """The number of column tiles, so that the rows of x that a tile reads fit the cache."""
+        """The number of column tiles such that the rows of x that a tile reads fit into the cache."""
         rows, columns = self.shape
         table = columns * width * torch.float32.itemsize
         if self.device.type != "cpu" or table <= UNTILED_BYTES or not self.communicator.has_whole_graph:
-            return 1  # the nodes of a rank are near each other, and tiles are a second copy of the matrix
+            return 1  # no tiles: a rank's nodes are close together, and tiles copy the matrix
         if self._tiles:
-            return len(self._tiles)  # of another width; a second set would not pay off
-        # Every tile reads and writes the whole result, so it needs a few entries per row to pay off.
+            return len(self._tiles)  # made for another width; a second set would not pay off
+        # Every tile reads and writes the whole result, so tiles pay off only with a few entries per row.
         return max(1, min(-(-table // TILE_BYTES), self.nnz // (MIN_ENTRIES_PER_ROW * rows)))
 
     @cached_property
@@ -288,7 +288,7 @@ class ResidentOperator(SparseOperator):
     """A square matrix computed on a device; `matrix` copies it to main memory."""
 
     def __init__(self, arrays: CsrArrays, *, symmetric: bool = False) -> None:
-        vars(self).update(_arrays=arrays, device=arrays[0].device, symmetric=symmetric)  # it is frozen
+        vars(self).update(_arrays=arrays, device=arrays[0].device, symmetric=symmetric)  # the dataclass is frozen
 
     @cached_property
     def matrix(self) -> sp.csr_array:
@@ -362,7 +362,7 @@ class DenseOperator:
 
 Operator = SparseOperator | DenseOperator
 
-# Cost of a multiplication in a dense product, relative to one in a sparse product.
+# Cost of a multiplication in a dense product, relative to a sparse product.
 DENSE_DISCOUNT = {"cpu": 1 / 4, "cuda": 1 / 10}
 
 
@@ -376,8 +376,8 @@ def operator(matrix: sp.csr_array | np.ndarray, device: torch.device) -> Operato
 
 
 def chain(left: SparseOperator, right: sp.csr_array, together: sp.csr_array) -> tuple[Operator, ...]:
-    """Operators that, applied first to last, multiply by left · right: one after the other, or once by their
-    product `together`, whichever is cheaper."""
+    """Operators that, applied first to last, multiply by left · right: either both factors or their product `together`,
+    whichever is cheaper."""
     if _cost(together, left.device) < left.nnz + _cost(right, left.device):
         return (operator(together, left.device),)
     return operator(right, left.device), left

@@ -16,12 +16,12 @@ from mtgcn.linalg.normalisation import graph_operators
 from mtgcn.linalg.operators import SparseOperator, reshaped
 from mtgcn.shapes import Float
 
-CACHED_BYTES = 8 * 2**20  # of values that stay in the cache through all steps
-MIN_COLUMNS = 16  # propagated together; fewer waste memory bandwidth
-SVD_ROUNDS = 4  # of subspace iteration
+CACHED_BYTES = 8 * 2**20  # bytes of values that stay in the cache through all steps
+MIN_COLUMNS = 16  # fewest columns propagated together; fewer waste memory bandwidth
+SVD_ROUNDS = 4  # rounds of subspace iteration
 OVERSAMPLING = 16  # additional vectors, which make the leading ones more exact
-MAX_TABLE = 2**25  # numbers in a table of all nodes
-MAX_STEP = 2**27  # numbers read by a product with the adjacency
+MAX_TABLE = 2**25  # most numbers in a table of all nodes
+MAX_STEP = 2**27  # most numbers read by a product with the adjacency
 MIN_COMPONENTS = 32
 
 Product = Callable[[Tensor], Tensor]
@@ -45,12 +45,12 @@ def personalized_page_rank(
 
 
 class _PageRank(torch.autograd.Function):
-    """A symmetric linear map, a polynomial of Â, so that the gradient is the same map."""
+    """A polynomial of Â. It is symmetric, so the gradient is computed by the same function."""
 
     @staticmethod
     def forward(ctx: Any, start: Tensor, adjacency: SparseOperator, steps: int, restart: float) -> Tensor:
         ctx.walk = adjacency, steps, restart
-        # On the CPU, as many columns together as fit the cache.
+        # On the CPU, as many columns are propagated together as fit into the cache.
         columns_at_once = max(MIN_COLUMNS, CACHED_BYTES // (start.element_size() * adjacency.max_rows))
         if start.is_cuda or columns_at_once >= start.shape[1]:
             return _walked(start, adjacency, steps, restart)
@@ -81,16 +81,16 @@ def leading_singular_vectors(
     orthonormal: Product = ONE_PROCESS.orthonormal,
     gram: Product = ONE_PROCESS.gram,
 ) -> Float[Tensor, "columns count"]:
-    """The `count` leading right singular vectors of a matrix, given by its products and those of its transpose.
+    """The `count` leading right singular vectors of a matrix, given by products with it and with its transpose.
 
-    By subspace iteration (Halko, Martinsson and Tropp, 2011) from `start`, random columns of which `OVERSAMPLING` are
-    additional. Signs and rotations depend on rounding; lengths and angles of projected rows do not. Where rows are
+    Computed by subspace iteration (Halko, Martinsson and Tropp, 2011) from `start`: random columns, `OVERSAMPLING` more
+    than `count`. Signs and rotations depend on rounding; lengths and angles of projected rows do not. Where rows are
     distributed over processes, `orthonormal` and `gram` act on all of them.
     """
     basis = start
     for _ in range(SVD_ROUNDS):
         basis = orthonormal(transposed(product(basis)))
-    _, rotation = torch.linalg.eigh(gram(product(basis)).double())  # the largest come last
+    _, rotation = torch.linalg.eigh(gram(product(basis)).double())  # in ascending order of the eigenvalues
     return basis @ rotation[:, -count:].to(basis.dtype)
 
 
@@ -106,7 +106,7 @@ def feature_singular_vectors(
         return torch.eye(columns, device=device, dtype=dtype)
     adjacency, along = operators.adjacency.to(dtype), operators.feature_operator().to(dtype)
     back = along.transposed
-    # Drawn by column, so that the order of nodes does not matter.
+    # Drawn by feature column, so that the node order does not matter.
     start = np.random.default_rng(0).standard_normal((columns, count + OVERSAMPLING), dtype=np.float32)
     found = leading_singular_vectors(
         lambda values: personalized_page_rank(along(values), adjacency, steps, restart),
@@ -115,7 +115,7 @@ def feature_singular_vectors(
         torch.from_numpy(start).to(device, dtype),
         gram=communicator.gram,
     )
-    # Signs that do not depend on rounding: positive products with a fixed random vector.
+    # Fix the signs independently of rounding: products with a fixed random vector are positive.
     side = np.random.default_rng(1).standard_normal(columns)
     return found * torch.from_numpy(side).to(found).matmul(found).sign()
 

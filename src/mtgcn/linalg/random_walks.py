@@ -1,4 +1,4 @@
-"""Random walks on a graph: sampled ones, and absorbing ones by the large symmetric systems that describe them."""
+"""Random walks on a graph: sampled walks, and absorbing walks, which are solutions of large symmetric systems."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def random_walks(
     adjacency: sp.csr_array, starts: Int[np.ndarray, "walks"], length: int, random: np.random.Generator
 ) -> Int[np.ndarray, "walks length"]:
-    """Walks over `length` nodes, the start included: a step takes an edge with probability proportional to its weight.
-    Every start must have an edge.
+    """Walks of `length` nodes, including the start. A step takes an edge with probability proportional to its weight,
+    so every start must have an edge.
 
     >>> pair = sp.csr_array(np.array([[0, 1], [1, 0]]))
     >>> random_walks(pair, np.array([0, 1]), 4, np.random.default_rng(0))
@@ -36,7 +36,7 @@ def random_walks(
            [1, 0, 1, 0]], dtype=int32)
     """
     row_starts = adjacency.indptr.astype(np.int64)
-    # Inverse transform sampling: edges lie side by side on a line, each as long as its weight.
+    # Inverse transform sampling from the cumulative weights of the edges.
     line = np.concatenate([[0.0], np.cumsum(adjacency.data, dtype=np.float64)])
     visited = np.empty((length, len(starts)), dtype=np.int32)
     visited[0] = starts
@@ -45,7 +45,7 @@ def random_walks(
         left, right = line[row_starts[at]], line[row_starts[at + 1]]
         drawn = left + random.random(len(at)) * (right - left)
         edge = np.searchsorted(line, drawn, side="right") - 1
-        visited[step] = adjacency.indices[np.minimum(edge, row_starts[at + 1] - 1)]  # rounding may hit the very end
+        visited[step] = adjacency.indices[np.minimum(edge, row_starts[at + 1] - 1)]  # rounding may exceed the last edge
     return np.ascontiguousarray(visited.T)
 
 
@@ -54,9 +54,9 @@ def random_walks(
 FEW_ITERATIONS = 100
 FACTORED_WEIGHTS = 300_000  # larger graphs are never factored, to bound memory
 SOLVED_AT_ONCE = 2**23  # numbers in the columns solved together: 64 MiB
-ROUNDING = 1e-13  # of a sum of doubles
-RESIDUAL = 1e-12  # relative tolerance
-COLUMNS_AT_ONCE = 32  # solved together by conjugate gradients
+ROUNDING = 1e-13  # rounding error of a sum of doubles
+RESIDUAL = 1e-12  # relative tolerance of the residual
+COLUMNS_AT_ONCE = 32  # columns solved together by conjugate gradients
 TOLERANCE_32 = 1e-4  # relative tolerance of one refinement step in 32 bits
 MAX_ITERATIONS, MAX_ITERATIONS_32 = 5_000, 500
 
@@ -68,7 +68,8 @@ class AbsorbingWalk:
 
     Entry (i, j), times α, is the probability that a walk from i ends at j; the smaller α, the longer the walk. For a
     tiny α a column is nearly constant, 1 / (α · nodes), on its component. This constant is subtracted from the
-    right-hand side and added to the solution, since the matrix is nearly singular there. In doubles, on the CPU.
+    right-hand side and added to the solution, since the matrix is nearly singular there. Computed in doubles on the
+    CPU.
 
     >>> import numpy as np
     >>> from mtgcn.graph import Graph
@@ -84,7 +85,7 @@ class AbsorbingWalk:
         weights -= sp.diags_array(weights.diagonal())  # self-loops have no effect
         weights.eliminate_zeros()
         self.degrees = weights.sum(axis=1)
-        # An α lost to rounding beside the largest degree would leave the matrix singular.
+        # If α is lost to rounding next to the largest degree, the matrix is singular.
         self.alpha = max(alpha, ROUNDING * float(self.degrees.max(initial=0)))
         laplacian = sp.diags_array(self.degrees) - weights
         self.matrix = sp.csr_array(laplacian + self.alpha * sp.eye_array(graph.num_nodes))
@@ -101,8 +102,8 @@ class AbsorbingWalk:
         return np.where(self.component[:, None] == component, everywhere + differences, 0)
 
     def poisson_solution(self, right: Columns) -> Columns:
-        """u with L u = right and Σ D_ii u_i = 0 on every component, where `right` must sum to 0. For a tiny α, which
-        stands for 0."""
+        """Solves L u = right with Σ D_ii u_i = 0 on every component, on which `right` must sum to 0. Requires a tiny
+        α, which approximates 0."""
         even = np.ones(len(right))
         found = self._solution(right, lambda values, columns: self._without_mean(values, even))
         return self._without_mean(found, self.degrees)
@@ -126,8 +127,8 @@ class AbsorbingWalk:
         return np.asarray(values - means[self.component])
 
     def by_class(self, labelled: Nodes, num_classes: int, combine: np.ufunc) -> Float[np.ndarray, "runs classes nodes"]:
-        """For every run and class, the columns of its labelled nodes combined by `np.maximum` or `np.add`. A node that
-        is labelled in several runs is solved for once."""
+        """For every run and class, the columns of its labelled nodes combined by `np.maximum` or `np.add`. The column
+        of a node that is labelled in several runs is computed once."""
         index, classes = labelled.index.cpu().numpy(), labelled.classes.cpu().numpy()
         run, place = np.nonzero(labelled.present.cpu().numpy())
         distinct, column = np.unique(index[run, place], return_inverse=True)
@@ -135,7 +136,7 @@ class AbsorbingWalk:
         combined = np.zeros((len(index), num_classes, len(self.component)))
         at_once = max(1, SOLVED_AT_ONCE // len(self.component))
         if at_once > COLUMNS_AT_ONCE:
-            at_once -= at_once % COLUMNS_AT_ONCE  # whole blocks
+            at_once -= at_once % COLUMNS_AT_ONCE  # a multiple of the block size
         for start in range(0, len(distinct), at_once):
             rows = np.ascontiguousarray(self.columns(distinct[start : start + at_once]).T)
             first, last = np.searchsorted(column[by_column], [start, start + len(rows)])
@@ -164,7 +165,7 @@ class AbsorbingWalk:
             return False
         node = np.flatnonzero(self.component == self.component_sizes.argmax())[:1]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a matrix without convergence is factored
+            warnings.simplefilter("ignore", RuntimeWarning)  # without convergence, the matrix is factored
             return in_64_bits(self.matrix, self._right_hand_side(node))[1] > FEW_ITERATIONS
 
     @cached_property
@@ -173,13 +174,13 @@ class AbsorbingWalk:
 
     @cached_property
     def _factors(self) -> SuperLU:
-        # Symmetric with a dominant diagonal: no pivoting, and an ordering with a quarter of the default's fill-in.
+        # The matrix is symmetric with a dominant diagonal, so it needs no pivoting; the ordering quarters the fill-in.
         options = {"SymmetricMode": True}
         return splu(sp.csc_array(self.matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
 def solving_bytes(num_nodes: int, labelled: int) -> int:
-    """About the memory of a solution for `labelled` nodes: eight columns for each."""
+    """Approximate memory (bytes) of a solution for `labelled` nodes: eight columns for each."""
     return 8 * 8 * min(SOLVED_AT_ONCE, num_nodes * labelled)
 
 
@@ -189,13 +190,13 @@ def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
     return AbsorbingWalk(graph, alpha)
 
 
-Centred = Callable[[Columns, Int[np.ndarray, "some"]], Columns]  # of some columns and their numbers
+Centred = Callable[[Columns, Int[np.ndarray, "some"]], Columns]  # called with some columns and their numbers
 
 
 def refined(matrix: sp.csr_array, single: SparseOperator, right: Columns, centred: Centred) -> Columns:
     """matrix^-1 · right for a symmetric positive definite matrix, by iterative refinement: conjugate gradients in 32
-    bits on the residual. Columns for which 32 bits do not suffice are solved in 64. `centred` removes the
-    nearly singular direction."""
+    bits on the residual. Columns that do not converge in 32 bits are solved in 64. `centred` removes the nearly
+    singular direction."""
     solution, left, size = np.zeros_like(right), right.copy(), np.linalg.norm(right, axis=0)
     enough, unsolved = RESIDUAL * size, np.flatnonzero(size)
     left, size = left[:, unsolved], size[unsolved]
@@ -240,11 +241,11 @@ def conjugate_gradients(
     left_over: float,
     most: int,
 ) -> tuple[Float[Tensor, "nodes some"], int]:
-    """A^-1 · right for a symmetric positive definite matrix, and the number of iterations. Preconditioned by the
-    diagonal; columns have separate steps and share the products."""
+    """A^-1 · right for a symmetric positive definite matrix, and the number of iterations. The diagonal is the
+    preconditioner. Columns have separate step sizes and share the matrix products."""
 
     def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-        return torch.where(denominator > 0, numerator / denominator, 0.0)  # 0 for a column that is solved
+        return torch.where(denominator > 0, numerator / denominator, 0.0)  # 0 for a column that has converged
 
     scale = 1 / diagonal[:, None]
     solution, residual = torch.zeros_like(right), right.clone()
@@ -265,7 +266,7 @@ def conjugate_gradients(
 
 
 def _multiplied(matrix: sp.csr_array, values: Columns) -> Columns:
-    """The product, in several threads."""
+    """matrix · values, computed in several threads."""
     found = np.empty_like(values)
 
     def some(rows: slice) -> None:

@@ -4,8 +4,8 @@
 
 With few labels and many columns the minimum lies in the span of the labelled rows, W = Xᵀ α. In the eigenbasis of X Xᵀ
 the bound of the curvature is diagonal, so that every direction has its own step size. With many labels or classes, each
-problem is solved alone in the columns of X by L-BFGS, whose variables are scaled by the same bound. With every node as
-an example the bound is a width x width matrix, whose inverse scales the gradient.
+problem is solved separately in the columns of X by L-BFGS, with variables scaled by the same bound. If every node is an
+example, the bound is a width x width matrix, and its inverse scales the gradient.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from torch.nn import functional
 
 from mtgcn.shapes import Float, Int
 
-MIN_EIGENVALUE = 1e-7  # of X Xᵀ; about its rounding error
+MIN_EIGENVALUE = 1e-7  # smallest eigenvalue of X Xᵀ that is used, about its rounding error
 CURVATURE = 0.5  # upper bound of the second derivative of the loss
-STEPS_BETWEEN_CHECKS = 25  # of convergence
+STEPS_BETWEEN_CHECKS = 25  # steps between checks of convergence
 SETTLED = 1e-7  # convergence: largest step relative to the logits
 ROUNDING = 1e-6  # added to the bound, relative to the weights, so that it is positive definite in 32 bits
 
 STACK_SIZE = 2**14  # labels x classes (32 or more) up to which all problems of a view are solved as one stack
-CUDA_NUMBERS = 2**28  # weighted rows whose bounds are computed at once on a GPU
-TOLERANCE = 1e-5  # of L-BFGS: relative decrease of the loss at which it stops
+CUDA_NUMBERS = 2**28  # numbers in the weighted rows whose bounds are computed at once on a GPU
+TOLERANCE = 1e-5  # relative decrease of the loss at which L-BFGS stops
 MEMORY = 8  # steps that L-BFGS remembers
-SUFFICIENT, SMALLEST_STEP = 1e-4, 1e-3  # of its line search: share of the expected decrease, and of a step
+SUFFICIENT, SMALLEST_STEP = 1e-4, 1e-3  # line search: required share of the expected decrease, smallest step
 
 Total = Callable[[Tensor], Tensor]
 InverseBound = Float[Tensor, "runs width width"]
@@ -43,14 +43,14 @@ def fit_to_labels(
     penalties: Float[Tensor, "penalties"],
     steps: int = 150,
 ) -> Float[Tensor, "runs parts penalties labelled classes"]:
-    """The coefficients α of every run, for each weighting ("part") of its labels and each penalty λ.
+    """The coefficients α of every run for each weighting ("part") of its labels and each penalty λ.
 
     The kernel is X Xᵀ of a run's labelled rows X; the logits of a node with row x are (x Xᵀ) α. An intercept is a
-    column of ones, penalised like any other. The weights of a part sum to 1; those of an absent label are 0.
+    column of ones, penalised like any other. The weights of a part sum to 1; those of padding are 0.
 
-    At most `steps` steps of accelerated gradient descent with restarts (Nesterov, 1983; O'Donoghue and Candès, 2015).
-    With rows of length 1 and a penalty of 1e-4, 150 steps bring logits within about 1e-3; smaller penalties take more.
-    Memory: about 8 times the result, and 40 bytes for every pair of labels of a run.
+    Takes at most `steps` steps of accelerated gradient descent with restarts (Nesterov, 1983; O'Donoghue and Candès,
+    2015). With rows of length 1 and a penalty of 1e-4, the error of logits is about 1e-3 after 150 steps; smaller
+    penalties need more steps. The memory is about 8 times the result, plus 40 bytes per pair of labels of a run.
     """
     present = weights.sum(1) > 0
     eigenvalues, basis = torch.linalg.eigh(torch.where(present[:, None] & present[..., None], kernel, 0.0).double())
@@ -86,14 +86,14 @@ def _settled(move: Tensor, place: Tensor) -> bool:
 
 
 def are_many(labels: int, num_classes: int) -> bool:
-    """Whether problems of this size are solved by `FitToMany`, one after the other."""
+    """Whether problems of this size are solved one by one with `FitToMany`."""
     return labels * max(num_classes, 32) > STACK_SIZE
 
 
 class FitToMany:
-    """Fits W to many labels with these rows, for one weighting of the labels and one penalty after the other.
+    """Fits W to many labels, one weighting of the labels and one penalty at a time.
 
-    Cost and memory grow linearly with the labels. `logits` are those of all rows.
+    Cost and memory grow linearly with the number of labels.
     """
 
     def __init__(self, rows: Float[Tensor, "labelled width"], classes: Int[Tensor, "labelled"], num_classes: int):
@@ -130,9 +130,9 @@ class FitToMany:
 
 
 def _lbfgs(evaluate: Callable[[Tensor], tuple[float, Tensor]], found: Tensor, steps: int, tolerance: float) -> Tensor:
-    """L-BFGS (Liu and Nocedal, 1989): at most `steps` steps, halved while the loss grows, until they gain little."""
+    """L-BFGS (Liu and Nocedal, 1989): at most `steps` steps, each halved until the loss decreases sufficiently."""
     loss, gradient = evaluate(found)
-    moves: list[tuple[Tensor, Tensor, Tensor]] = []  # of the last steps: move, change of the gradient, 1 / product
+    moves: list[tuple[Tensor, Tensor, Tensor]] = []  # last steps: move, change of the gradient, 1 / product
     for _ in range(steps):
         direction, shares = -gradient, []
         for move, change, inverse in reversed(moves):
@@ -172,11 +172,11 @@ def fit_to_all(
 ) -> tuple[Float[Tensor, "runs width classes"], InverseBound]:
     """W after `steps` steps from `start` with every node as an example, and the inverse bound of the curvature.
 
-    Each run has its own weights and classes of the nodes, and its own penalty. Two dozen steps from 0 leave a loss
-    within a percent of the minimum. Where nodes are distributed, `total` sums over processes.
+    Weights, classes and penalty differ between runs. After two dozen steps from 0, the loss is within a percent of the
+    minimum. If nodes are distributed over processes, `total` sums over them.
 
-    The bound costs as much as several steps, so a bound for similar examples may be passed; a run whose loss it
-    increases is fitted again with its own.
+    The bound costs as much as several steps, so the bound of similar examples may be passed. If it increases the loss
+    of a run, this run is fitted again with a new bound.
     """
     counting = (weights > 0).any(0).nonzero()[:, 0]  # nodes with a weight in any run
     examples = _Examples(rows.index_select(0, counting), weights[:, counting], classes[:, counting], penalty, total)
@@ -195,7 +195,7 @@ def fit_to_all(
 
 @dataclass(frozen=True, eq=False)
 class _Examples:
-    """The examples that W is fitted to."""
+    """Weighted examples to which W is fitted."""
 
     rows: Float[Tensor, "nodes width"]
     weights: Float[Tensor, "runs nodes"]
@@ -206,7 +206,7 @@ class _Examples:
     def after(
         self, steps: int, start: Float[Tensor, "runs classes width"], bound: InverseBound
     ) -> Float[Tensor, "runs classes width"]:
-        """W after steps of accelerated gradient descent."""
+        """W after `steps` steps of accelerated gradient descent from `start`."""
         pull = 2 * self.penalty[:, None, None]
         answer = self.classes[:, None]  # runs, 1, nodes
         ahead, found, since = start, start, start.new_zeros(len(start), 1, 1)
@@ -215,7 +215,7 @@ class _Examples:
             error.scatter_add_(1, answer, error.new_full((), -1.0).expand(answer.shape))
             error.mul_(self.weights[:, None])
             gradient = self.total((error.flatten(0, 1) @ self.rows).view_as(ahead)) + pull * ahead
-            new = ahead - gradient @ bound  # which is symmetric
+            new = ahead - gradient @ bound  # the bound is symmetric
             move = new - found
             since = torch.where((gradient * move).sum((1, 2), keepdim=True) > 0, 0.0, since + 1)
             ahead, found = new + since / (since + 3) * move, new
@@ -227,7 +227,7 @@ class _Examples:
 
     def inverse_bound(self) -> InverseBound:
         """The inverse of an upper bound of the second derivative."""
-        # On a GPU several runs at once, since kernels would be small; on a CPU each with its own nodes alone.
+        # Several runs at once on a GPU, where kernels would be small; on a CPU one by one, with their own nodes.
         at_once = max(1, CUDA_NUMBERS // self.rows.numel()) if self.rows.is_cuda else 1
         parts = zip(self.weights.split(at_once), self.penalty.split(at_once), strict=True)
         return torch.cat([self._inverse_bound(*part) for part in parts])
@@ -251,7 +251,7 @@ def dual_part(
     coefficients: Float[Tensor, "runs width classes"],
     penalty: Float[Tensor, "runs"],
 ) -> Float[Tensor, "runs width classes"]:
-    """The part of W that these examples account for: at the minimum, W = Σ_i m_i x_i (onehot(y_i) - p_i)ᵀ / 2λ."""
+    """The contribution of these examples to W: at the minimum, W = Σ_i m_i x_i (onehot(y_i) - p_i)ᵀ / 2λ."""
     error = functional.one_hot(classes, coefficients.shape[2]) - probabilities_of(rows, coefficients)
     return rows.T @ (error * (weights / (2 * penalty[:, None]))[..., None])
 
@@ -261,7 +261,7 @@ def probabilities_of(
     weight: Float[Tensor, "runs width classes"],
     temperature: Float[Tensor, "runs"] | None = None,
 ) -> Float[Tensor, "runs nodes classes"]:
-    """Class probabilities of every node in every run; nodes are contiguous in memory."""
+    """Class probabilities of every node in every run; the axis of the nodes is contiguous in memory."""
     logits = _by_class(rows, weight.mT)
     return (logits if temperature is None else logits / temperature[:, None, None]).softmax(1).mT
 
@@ -269,5 +269,5 @@ def probabilities_of(
 def _by_class(
     rows: Float[Tensor, "nodes width"], weight: Float[Tensor, "runs classes width"]
 ) -> Float[Tensor, "runs classes nodes"]:
-    """Logits with nodes last, which makes a softmax over few classes 20 times faster."""
+    """Logits with nodes as the last axis, which makes a softmax over few classes 20 times faster."""
     return (weight.flatten(0, 1) @ rows.T).view(*weight.shape[:2], len(rows))

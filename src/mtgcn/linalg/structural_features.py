@@ -1,5 +1,5 @@
-"""Features from the edges, for a graph without features: leading eigenvectors of averaged random walks, and a random
-code for each connected component."""
+"""Features of a graph without features, computed from its edges: leading eigenvectors of averaged random walks, and a
+random code for each connected component."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 DIMENSIONS = 128
-OF_COMPONENTS = 16  # columns that encode the component
+OF_COMPONENTS = 16  # columns that encode the connected component
 MAX_WALK = 80
-ROUNDS, STEPS = 2, 10  # of subspace iteration, and products with Â in each
+ROUNDS, STEPS = 2, 10  # rounds of subspace iteration, and products with Â in each
 OVERSAMPLING = 8  # additional columns, which make the leading ones more exact
-COLUMNS_AT_ONCE = 32  # multiplied together
+COLUMNS_AT_ONCE = 32  # columns multiplied together
 ROWS_AT_ONCE = 2**16
-NEGLIGIBLE = 1e-11  # of the largest eigenvalue; smaller ones are rounding errors
+NEGLIGIBLE = 1e-11  # smaller eigenvalues, relative to the largest, are rounding errors
 
 
 def with_structural_features(graph: Graph, seed: int = 0) -> Graph:
-    """The graph with its `structural_features`, cached for every seed."""
+    """The graph with its `structural_features`, cached by seed."""
     return _bare_with_structural_features(graph, seed).with_labels(graph.labels)
 
 
@@ -48,32 +48,32 @@ def structural_features(
     """At most `dimensions` features for each node; they are not comparable between graphs.
 
     With W = (Â + Â² + … + Â^T) / T, the average of walks of up to T steps, they are the leading eigenvectors of W,
-    scaled by their eigenvalues. Every component has an eigenvector with eigenvalue 1 that is constant up to degree.
+    scaled by their eigenvalues. Every component has an eigenvector with eigenvalue 1, the square roots of degrees.
     These are projected out and replaced by `OF_COMPONENTS` columns with a random code for each component.
 
-    Computed by subspace iteration (Halko, Martinsson and Tropp, 2011) from `node_keys`, so that the order of the nodes
-    does not matter. A million nodes take about a minute and little more memory than the result.
+    Computed by subspace iteration (Halko, Martinsson and Tropp, 2011) from `node_keys`, so the node order does not
+    matter. A million nodes take about a minute and little more memory than the result.
     """
     if graph.num_edges == 0:
-        raise InputError("a graph with neither features nor edges between its nodes; give features, or edges")
+        raise InputError("the graph has neither features nor edges between its nodes; give features or edges")
     keys = node_keys(graph)
     adjacency = SparseOperator(normalized_adjacency(graph), torch.device("cpu"), symmetric=True)
-    # A unit column for each component: square roots of the degrees in A + I of its nodes.
+    # A unit column for each component: the square roots of its nodes' degrees in A + I.
     count, component = connected_components(graph.adjacency, directed=False)
     degree = relative_adjacency(graph).sum(axis=1, dtype=np.float64) + 1
     share = np.sqrt(degree / np.bincount(component, degree)[component]).astype(np.float32)
     components = sp.csr_array((share, component, np.arange(graph.num_nodes + 1)), shape=(graph.num_nodes, count))
-    # A key for each component, from those of its nodes in any order.
+    # A key for each component: the sum of its nodes' hashed keys, in any order.
     component_keys = torch.zeros(count, dtype=torch.int64).index_add_(0, torch.from_numpy(component), splitmix64(keys))
     of_components = min(OF_COMPONENTS, dimensions)
     code = components @ keyed_normal(component_keys, seed, of_components).numpy()
     most = dimensions - of_components
-    # In place from here on, to save memory.
+    # Everything below works in place, to save memory.
     features = keyed_normal(keys, seed, dimensions + OVERSAMPLING).numpy()
     basis = features[:, : min(most + OVERSAMPLING, graph.num_nodes)]
 
     def propagated(columns: slice, steps: int) -> np.ndarray:
-        """Â^steps · columns of the basis."""
+        """Â^steps times these columns of the basis."""
         walked = torch.from_numpy(np.ascontiguousarray(basis[:, columns]))
         for _ in range(steps):
             walked = adjacency.multiply(walked)
@@ -85,7 +85,7 @@ def structural_features(
             for _ in range(2):  # twice, against rounding errors
                 walked -= components @ (components.T @ walked)
             basis[:, columns] = walked
-        # An orthonormal basis, by the eigenvectors of the Gram matrix; fewer columns where some are dependent.
+        # Orthonormalise with the eigenvectors of the Gram matrix; dependent columns are dropped.
         products = sum(part.T.astype(np.float64) @ part for part in _row_parts(basis))
         lengths, combine = np.linalg.eigh(products)
         independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
@@ -103,7 +103,7 @@ def structural_features(
 
 
 def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """columns · weights, in place."""
+    """columns · weights, computed in place."""
     weights = weights.astype(np.float32)
     for part in _row_parts(columns):
         part[:, : weights.shape[1]] = part @ weights

@@ -1,4 +1,4 @@
-"""The registry of methods: by the name people type, from installed packages, or a class of the user's own."""
+"""The registry of methods: built-in methods, methods of installed packages, and user-defined classes."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ METHODS: dict[str, type[Method]] = {
     "union": Union,
 }
 
-ENTRY_POINTS = "mtgcn.methods"  # the group under which an installed package offers methods
+ENTRY_POINTS = "mtgcn.methods"  # entry point group of methods in installed packages
 
 
 def create(name: str, **settings: Any) -> Method:
-    """The method of that name with these settings.
+    """Create a method by name, with these settings.
 
     >>> task, accuracy = karate_club()
     >>> round(accuracy(create("mt-gcn", dropout=0.3).fit(task)), 2)
@@ -101,49 +101,49 @@ def create(name: str, **settings: Any) -> Method:
 
 
 def register(name: str, own: type) -> type[Method]:
-    """Make a class known under `name`: to `create`, the estimator and `mtgcn compare`. The class is a frozen dataclass
-    of settings with `fit(task) -> Prediction`; it need not inherit from `Method`, which lists what else it may have.
+    """Register a class under `name`, for `create`, the estimator and `mtgcn compare`. The class is a frozen dataclass
+    of settings with `fit(task) -> Prediction`. It need not inherit from `Method`, which lists optional members.
     """
     if not name or any(letter.isspace() or letter == "," for letter in name):
-        raise InputError(f"method name {name!r}; give one without spaces and commas, since lists are split there")
+        raise InputError(f"method name {name!r} is empty or has spaces or commas; give one without")
     method = as_method_class(own)
     if METHODS.setdefault(name, method) is not method:
-        raise InputError(f"method {name!r} is {METHODS[name].__name__} already; give yours another name")
+        raise InputError(f"method {name!r} is already {METHODS[name].__name__}; choose another name")
     return method
 
 
 def method_class(name: str) -> type[Method]:
-    """The method of that name: built in, registered, or offered by an installed package. Imports no `module:Class`."""
+    """The class of a built-in or registered method, or one of an installed package. Never imports `module:Class`."""
     if name not in METHODS:
         for one in entry_points(group=ENTRY_POINTS, name=name):
             try:
                 return register(name, one.load())
             except (ImportError, AttributeError) as error:
-                raise InputError(f"method {name!r} is offered by {one.value}, which does not load: {error}") from error
+                raise InputError(f"method {name!r} of {one.value} cannot be imported: {error}") from error
         if ":" in name:
             raise InputError(
-                f"method {name!r} is not imported here, since names in files must not run code; mtgcn run and compare "
-                f"take it, and a package makes it known for good by an entry point of the group {ENTRY_POINTS!r}"
+                f"method {name!r} must be registered first, since names in files never import code; pass it to "
+                f"mtgcn run or compare, or register it with an entry point of the group {ENTRY_POINTS!r}"
             )
         raise unknown_name("method", name, METHODS)
     return METHODS[name]
 
 
 def typed_method_class(name: str) -> type[Method]:
-    """The method that a user typed: a name, or `module:Class`, which is imported and registered under that name. Names
-    from files go to `method_class`, which runs no code."""
+    """The class of a method that a user typed: a name, or `module:Class`, which is imported and registered under that
+    name. For names from files use `method_class`, which runs no code."""
     if ":" in name and name not in METHODS:
         register(name, imported_method(name))
     return method_class(name)
 
 
 def method_from_text(name: str, assignments: Iterable[str] = ()) -> Method:
-    """The method that a user typed, with settings from `key=value` texts."""
+    """Create a method that a user typed, with settings from `key=value` texts."""
     return create(name, **parse_settings(typed_method_class(name), assignments))
 
 
 def method_title(name: str) -> str:
-    """The first line of the file of a method, followed by that of its class if the file holds several methods."""
+    """The first docstring line of the module, followed by that of the class if the module has several methods."""
     own = method_class(name)
     module = getattr(sys.modules.get(own.__module__), "__doc__", None)
     file, title = ((text or "").strip().partition("\n")[0] for text in (module, own.__doc__))
@@ -152,17 +152,17 @@ def method_title(name: str) -> str:
 
 
 def name_of(method: Method) -> str:
-    """The name of a method; the name of its class if it is not registered."""
+    """The registered name of a method, or else the name of its class."""
     return next((name for name, kind in METHODS.items() if type(method) is kind), type(method).__name__)
 
 
 def as_method_class(own: type) -> type[Method]:
-    """The class itself if it is a `Method`, else a subclass that is one."""
+    """The class itself if it is a `Method`, else a subclass of it and `Method`."""
     title = getattr(own, "__name__", repr(own))
     if not isinstance(own, type) or not callable(getattr(own, "fit", None)):
-        raise InputError(f"{title} is no class with a method fit(task); give a frozen dataclass that has one")
+        raise InputError(f"{title} has no fit(task); give a frozen dataclass with fit(task)")
     if not is_dataclass(own) or not own.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise InputError(f"{title} is no frozen dataclass, so its settings could change; write @dataclass(frozen=True)")
+        raise InputError(f"{title} is not a frozen dataclass; write @dataclass(frozen=True)")
     return own if issubclass(own, Method) else _adopted(own)
 
 
@@ -173,9 +173,9 @@ def _adopted(own: type) -> type[Method]:
 
 
 def as_method(own: Any) -> Method:
-    """An object of a dataclass with `fit` as a `Method` with the same settings."""
+    """An instance of a dataclass with `fit` as a `Method` with the same settings."""
     if isinstance(own, type) or not is_dataclass(own):
-        raise InputError(f"method is {shown(own)}; give a name, or an object of a dataclass with a fit")
+        raise InputError(f"method is {shown(own)}; give a name, or an instance of a dataclass with fit(task)")
     return own if isinstance(own, Method) else as_method_class(type(own))(**_settings(own))
 
 
@@ -184,13 +184,13 @@ def _settings(own: Any) -> dict[str, Any]:
 
 
 def _reduce(self: Any) -> tuple[Any, ...]:
-    # Pickle cannot find an adopted class, so an object of the class that it was made from is stored.
+    # Pickle cannot find an adopted class, so an instance of the original class is stored.
     return as_method, (type(self).__bases__[0](**_settings(self)),)
 
 
 def imported_method(reference: str) -> type[Method]:
-    """The class that `module:Class` names; modules in the current folder are found. This runs the module, so
-    `reference` must come from a user, never from a file."""
+    """Import `module:Class`, also from the current folder. This runs the module, so `reference` must come from a user,
+    never from a file."""
     module_name, _, class_name = reference.partition(":")
     if not module_name or not class_name.isidentifier():
         raise InputError(f"method {reference!r}; write module:Class, for instance mine:Shares for Shares in mine.py")
@@ -203,7 +203,7 @@ def imported_method(reference: str) -> type[Method]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module exists and misses another: its author needs the traceback
+            raise  # the module itself lacks another module: its author needs the traceback
         raise InputError(
             f"method {reference!r}: no module {module_name!r} in {here} or on Python's path; "
             "go to its folder, or add that to PYTHONPATH"

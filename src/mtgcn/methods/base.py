@@ -1,4 +1,4 @@
-"""What every method is: frozen settings and `fit`; and what methods share that train a network."""
+"""Base classes: `Method`, and methods that train a network."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from mtgcn.training.loop import Adam, Phase, Step, train
 from mtgcn.training.losses import Reduction, supervised_loss
 
 CPU = torch.device("cpu")
-Parameters = Mapping[str, np.ndarray]  # what was trained, runs first
+Parameters = Mapping[str, np.ndarray]  # trained parameters, with runs as the first axis
 
 
 def _with_usual_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function within `usual_torch`, which as a decorator would hold a generator that Ray cannot send."""
+    """Run a function within `usual_torch`. As a decorator, that would hold a generator, which Ray cannot send."""
 
     @wraps(function)
     def within(*given: Any, **named: Any) -> Any:
@@ -45,12 +45,12 @@ def _with_usual_torch(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings, ABC):
-    """Settings, and `fit` from a task to a prediction. All runs of the task are fitted together."""
+    """Base class of methods: settings, and `fit` from a task to a prediction. All runs are fitted together."""
 
-    uses_validation: ClassVar[bool] = False  # whether `task.validation` must be filled
+    uses_validation: ClassVar[bool] = False  # whether `task.validation` is required
     draws_by_place: ClassVar[bool] = False  # whether random numbers depend on the order of nodes
-    uses_features: ClassVar[bool] = True  # off: only edges and labels are used
-    arena_groups: ClassVar[tuple[str, ...]] = ("graphs",)  # in which it is compared by default
+    uses_features: ClassVar[bool] = True  # False: only edges and labels are used
+    arena_groups: ClassVar[tuple[str, ...]] = ("graphs",)  # groups of the arena in which the method is compared
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -59,17 +59,16 @@ class Method(Settings, ABC):
 
     @abstractmethod
     def fit(self, task: Task) -> Prediction:
-        """Predict every node of every run from the labels of the task."""
+        """Predict all nodes of every run from the labels of the task."""
 
     def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
-        """Probabilities of each fitted peer for the nodes of this graph, which may be new.
+        """Class probabilities of each fitted peer for the nodes of this graph, which may be new.
 
         A peer that cannot be applied to new nodes repeats the weighted mean of the others, so that `combined` gives
         that mean.
         """
         raise InputError(
-            f"{type(self).__name__} keeps nothing that could be applied to another graph; "
-            "fit it on the graph that holds the new nodes"
+            f"{type(self).__name__} has no trained parameters for other graphs; fit it on a graph with the new nodes"
         )
 
     def apply_to_new(
@@ -83,7 +82,7 @@ class Method(Settings, ABC):
     ) -> Float[np.ndarray, "runs peers new classes"]:
         """`apply` for new nodes that join the graph of the fit by edges to its nodes (`to_known`, new x known).
 
-        What is computed from the graph of the fit alone may be kept in `state`.
+        Results that depend only on the graph of the fit may be kept in `state`.
         """
         tables: Any = graph.features, new.features
         count = graph.num_nodes + new.num_nodes
@@ -94,15 +93,15 @@ class Method(Settings, ABC):
         return self.apply(parameters, joint, device)[:, :, graph.num_nodes :]
 
     def remember(self, parameters: Parameters, task: Task) -> None:
-        """Reuse what an earlier fit with the same settings on the same graph learned without labels."""
+        """Reuse what an earlier fit with the same settings learned on the same graph without labels."""
 
     @property
     def peers_of_their_graph(self) -> tuple[str, ...]:
-        """Names of the peers that `apply` cannot use, since they know only the nodes of their graph."""
+        """Names of the peers that `apply` cannot use, since they know only the nodes of the fit."""
         return ()
 
     def explainer(self, parameters: Mapping[str, np.ndarray], graph: Graph) -> Any:
-        """What splits the answers for the nodes of the fitted graph into parts; None where they do not split."""
+        """An object that decomposes predictions for the nodes of the fit; None if the method has none."""
         return None
 
     @property
@@ -113,22 +112,22 @@ class Method(Settings, ABC):
     def combined(
         self, peers: PeerProbabilities, parameters: Parameters | None = None
     ) -> Float[np.ndarray, "runs nodes classes"]:
-        """The prediction from the probabilities of all peers, after `fit` and `apply` alike. Weights of peers are among
-        the parameters."""
+        """The prediction from the probabilities of all peers, after `fit` and `apply` alike. The parameters
+        include the weights of the peers."""
         return peers[:, self.answering_peers].mean(axis=1)
 
     def bytes_per_run(self, task: Task) -> int:
-        """About the memory of one run while fitting; 0 if many runs need no more than one."""
+        """Approximate memory (bytes) of one run while fitting; 0 if many runs need no more than one."""
         return 0
 
     def shared_bytes(self, task: Task) -> int:
-        """About the memory of fitting that does not depend on the number of runs, beside the graph."""
+        """Approximate memory (bytes) of fitting that is shared by all runs, in addition to the graph."""
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkMethod(NetworkSettings, Method):
-    """A method that trains a network for every run."""
+    """Base class of methods that train a network for every run."""
 
     architecture: ClassVar[type[StackedNetwork]] = GCN
 
@@ -137,7 +136,7 @@ class NetworkMethod(NetworkSettings, Method):
         return self.architecture(task, 1, self)
 
     def train(self, network: StackedNetwork, phases: Sequence[Phase], **more: Any) -> dict[str, np.ndarray]:
-        """The history of training with Adam."""
+        """Train the network with Adam; returns the history."""
         return train(network, phases, Adam(self.learning_rate, self.weight_decay), **more)
 
     def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
@@ -154,17 +153,17 @@ class NetworkMethod(NetworkSettings, Method):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOnLabels(NetworkMethod):
-    """One network per run, trained for a fixed number of epochs. The last epoch predicts; in subclasses with
-    `uses_validation` it is the epoch with the best validation accuracy."""
+    """One network per run, trained for a fixed number of epochs. The prediction is that of the last epoch or, in
+    subclasses with `uses_validation`, of the epoch with the best validation accuracy."""
 
-    epochs: NonNegativeInt = 200  # of training
+    epochs: NonNegativeInt = 200  # training epochs
 
     def step(self, network: StackedNetwork, task: Task) -> Step:
-        """The losses of one epoch."""
+        """The losses of one epoch, from a forward pass."""
         return supervised_step(network, task)
 
     def phases(self, network: StackedNetwork, task: Task) -> list[Phase]:
-        """All epochs of training."""
+        """The phases of training."""
         return [Phase(self.epochs, lambda: self.step(network, task))]
 
     def fit(self, task: Task) -> Prediction:
@@ -174,8 +173,8 @@ class TrainedOnLabels(NetworkMethod):
             return network_prediction(network, self.train(network, phases))
         if task.validation is None:
             raise InputError(
-                f"{type(self).__name__} chooses its epoch on validation nodes and this task has none; "
-                "give some, or use the method without +v"
+                f"{type(self).__name__} needs validation nodes, which this task does not have; "
+                "add some, or use the method without +v"
             )
         best = BestValidationAccuracy(network, task.validation)
         history = self.train(network, [replace(phase, after_epoch=best.keep) for phase in phases])
@@ -184,7 +183,7 @@ class TrainedOnLabels(NetworkMethod):
 
 
 class BestValidationAccuracy:
-    """Keeps the parameters of the epoch with the best validation accuracy; of equals, the one with the least loss."""
+    """Keeps the parameters of the epoch with the best validation accuracy; ties go to the smallest loss."""
 
     def __init__(self, network: StackedNetwork, validation: Nodes) -> None:
         self.network, self.validation = network, validation
@@ -198,25 +197,25 @@ class BestValidationAccuracy:
         log_probabilities = network.logits_at(validation.index).log_softmax(CLASSES)
         network.train()
         correct = (log_probabilities.max(CLASSES).indices[..., 0] == validation.classes.T) & validation.present.T
-        # The bonus for a small loss is below any step of accuracy.
+        # The bonus for a small loss is smaller than any difference in accuracy.
         score = correct.sum(0) + 0.5 / (1 + supervised_loss(log_probabilities, validation)[:, 0])
         network.copy_runs(network.clone_parameters(), self.parameters, score > self.best)
         torch.maximum(score, self.best, out=self.best)
 
 
 def network_prediction(network: StackedNetwork, history: dict[str, np.ndarray], **more: Any) -> Prediction:
-    """The mean of the peers, and what `NetworkMethod.apply` reads."""
+    """The mean of the peers, with the parameters that `NetworkMethod.apply` reads."""
     return Prediction(mean_of_peers(network.probabilities()), history, parameters=network.trained(), **more)
 
 
 def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = "mean") -> Step:
-    """The supervised loss alone, computed from the labelled nodes alone."""
+    """The supervised loss, computed at the labelled nodes only."""
     log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
     return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction, task.communicator)})
 
 
 def task_of(method: Method, graph: Graph, splits: Sequence[Split], seed: int, device: Device = "cpu") -> Task:
-    """What the method may see of these splits. A graph without features gets structural ones if the method uses any."""
+    """The task of these splits for a method. A graph without features gets structural ones if the method uses any."""
     if graph.features is None and method.uses_features:
         graph = with_structural_features(graph, seed)
     return observe(graph, splits, seed, with_validation=method.uses_validation, device=device)
@@ -225,7 +224,7 @@ def task_of(method: Method, graph: Graph, splits: Sequence[Split], seed: int, de
 def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) -> Prediction:
     """`method.fit`, as many runs at a time as fit into `memory_budget` bytes.
 
-    Runs do not depend on each other, so chunks change nothing but rounding.
+    Runs are independent, so chunks change results by rounding only.
     """
     budget = default_budget(task.device) if memory_budget is None else memory_budget
     per_run = method.bytes_per_run(task)
@@ -247,26 +246,26 @@ def fit_in_chunks(method: Method, task: Task, memory_budget: int | None = None) 
 
 
 def described_size(task: Task) -> str:
-    """What the memory of a fit depends on, in words."""
+    """A description of the task sizes that determine the memory of a fit."""
     labels = int(task.labelled.present.sum(1).max())
     return f"{task.num_nodes} nodes with {labels} labels of {task.num_classes} classes"
 
 
 def checked_prediction(method: Method, task: Task, prediction: Prediction) -> Prediction:
-    """The prediction, if it is complete and finite."""
+    """The prediction; raises an `InputError` if it is incomplete or not finite."""
     name = type(method).__name__
     if not isinstance(prediction, Prediction):
         raise InputError(f"{name}.fit returned a {type(prediction).__name__}; return a mtgcn.task.Prediction")
     found, expected = np.shape(prediction.probabilities), (task.runs, task.num_nodes, task.num_classes)
     if found != expected:
         raise InputError(
-            f"{name}.fit returned probabilities of shape {found}; here they are runs, nodes, classes: {expected}"
+            f"{name}.fit returned probabilities of shape {found}; return (runs, nodes, classes) = {expected}"
         )
     sums = np.sum(prediction.probabilities, axis=2)
     if not np.isfinite(sums).all():
         raise _failure("returned probabilities that are not finite (NaN)", method)
     if not np.allclose(sums, 1, atol=1e-3):
-        raise InputError(f"{name}.fit returned probabilities that do not sum to 1 at every node; normalise them")
+        raise InputError(f"{name}.fit returned probabilities that do not sum to 1; normalise them")
     for key, values in {"peers": prediction.peers, **(prediction.parameters or {})}.items():
         if values is not None and not all_finite(np.asarray(values)):
             raise _failure(f"returned {key} that are not finite (NaN)", method)
@@ -274,7 +273,7 @@ def checked_prediction(method: Method, task: Task, prediction: Prediction) -> Pr
 
 
 def _failure(what: str, method: Method) -> InputError:
-    """What happened, and which settings may be the cause."""
+    """The error for a failed fit, with the settings that may be the cause."""
     what = f"{type(method).__name__}.fit {what}"
     usual = {field.name: field.default for field in fields(method) if isinstance(field.default, float)}
     changed = [key for key, default in usual.items() if getattr(method, key) != default]
@@ -286,7 +285,7 @@ def _failure(what: str, method: Method) -> InputError:
     return InputError(f"{what}; did its training diverge? {lower}look for huge numbers among features and edge weights")
 
 
-# For each of the 34 members, their friends with a larger number.
+# The friends of each of the 34 members, as far as they have a larger number.
 _FRIENDS = (
     "1 2 3 4 5 6 7 8 10 11 12 13 17 19 21 31;2 3 7 13 17 19 21 30;3 7 8 9 13 27 28 32;7 12 13;6 10;6 10 16;16;;"
     "30 32 33;33;;;;33;32 33;32 33;;;32 33;33;32 33;;32 33;25 27 29 32 33;25 27 31;31;29 33;33;31 33;32 33;32 33;"
@@ -296,8 +295,8 @@ _INSTRUCTOR_SIDE = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 19, 21]
 
 
 def karate_club(*, with_validation: bool = False) -> tuple[Task, Callable[[Prediction], float]]:
-    """Zachary's karate club (1977) as a task of one run with two labels per class, and a function for the accuracy of a
-    prediction on the other nodes. The features of a member are its row of A + I.
+    """Zachary's karate club (1977) as a task of one run with two labels per class, and a function that returns the
+    accuracy of a prediction on the other nodes. The features of a member are its row of A + I.
 
     >>> task, accuracy = karate_club()
     >>> task.graph

@@ -20,8 +20,8 @@ from mtgcn.settings import Ge, Le
 
 @dataclass(frozen=True, kw_only=True)
 class ChebyshevFilters(TrainedOnLabels):
-    """Two layers, as in Kipf and Welling's comparison; everything but the filter is as in `gcn`. The Laplacian is
-    scaled with its computed largest eigenvalue, as in both papers' programs, not with the bound 2."""
+    """Two layers, as in Kipf and Welling's comparison; all but the filter is as in `gcn`. The Laplacian is scaled by
+    its computed largest eigenvalue, as in the programs of both papers, not by the bound 2."""
 
     architecture: ClassVar[type[StackedNetwork]] = Chebyshev
     degree: Annotated[int, Ge(1), Le(100)] = 2  # K: polynomials T_0 … T_K

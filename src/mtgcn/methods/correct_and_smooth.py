@@ -26,22 +26,22 @@ from mtgcn.methods.linear import Logistic
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveFloat
 from mtgcn.task import Prediction, Task
 
-NODES, CLASSES = 0, 1  # the axes here: nodes, classes, runs
+NODES, CLASSES = 0, 1  # axes of the tensors here: nodes, classes, runs
 LARGEST_SCALE = 1000  # above this, a propagated error is not scaled
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectAndSmooth(Method):
-    """With the weights and steps of the authors' program for a linear prediction with autoscale."""
+    """Defaults are those of the authors' program for a linear prediction with autoscale."""
 
     correction_alpha: Annotated[float, Ge(0), Le(1)] = 0.98  # α1: how far errors are propagated
-    correction_steps: NonNegativeInt = 50  # of propagating them
+    correction_steps: NonNegativeInt = 50  # propagation steps of the errors
     smoothing_alpha: Annotated[float, Ge(0), Le(1)] = 0.65  # α2: how far predictions are propagated
-    smoothing_steps: NonNegativeInt = 50  # of propagating them
-    penalty: PositiveFloat | None = None  # of `logistic`
+    smoothing_steps: NonNegativeInt = 50  # propagation steps of the predictions
+    penalty: PositiveFloat | None = None  # penalty of `logistic`
 
     def fit(self, task: Task) -> Prediction:
-        # S: nothing at nodes without edges, and self-loops only where the graph has some.
+        # S has empty rows for nodes without edges, and self-loops only where the graph has them.
         matrix = sp.csr_array(sp.eye_array(task.num_nodes) - normalized_laplacian(task.graph), dtype=np.float32)
         matrix.eliminate_zeros()
         adjacency = SparseOperator(matrix, task.device, symmetric=True)

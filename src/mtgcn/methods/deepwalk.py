@@ -2,7 +2,7 @@
 
 Features are not used.
 
-    maximise  Σ over walks v, places i and j with 0 < |i - j| <= w  of  log Pr(v_j | Φ(v_i)),
+    maximise  Σ over walks v, positions i and j with 0 < |i - j| <= w  of  log Pr(v_j | Φ(v_i)),
     Pr(u | Φ(v)) = Π_b σ(± Φ(v) · Ψ(b)),  over the inner nodes b on the path to u in a binary tree,
 
 with embeddings Φ, vectors Ψ of the tree (hierarchical softmax) and window w.
@@ -31,32 +31,32 @@ from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.task import Prediction, Task, run_seed
 
 RECIPE = 1  # version of the embeddings in the cache
-SENTENCES_AT_ONCE = 1024  # walks converted together
+SENTENCES_AT_ONCE = 1024  # walks converted to words at a time
 WALKS, SKIP_GRAM = 0xDEE9, 0xDEEA  # streams of an embedding's seed
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeepWalk(Method):
-    """Length, window, dimensions, hierarchical softmax and the single pass are the paper's. The paper starts 80 walks
-    at each node; 10 is the default of the authors' program.
+    """Length, window, dimensions, hierarchical softmax and the single pass are those of the paper. The paper starts 80
+    walks at each node; 10 is the default of the authors' program.
 
     Embeddings do not depend on labels: they are cached and shared by all label rates. Runs with the same embedding have
-    correlated errors, so the runs of a cell share several. Each embedding is trained by one thread, since the updates
-    of several have no fixed order."""
+    correlated errors, so the runs of a cell share several. Each embedding is trained by one thread, since updates
+    by several threads have no fixed order."""
 
     uses_features: ClassVar[bool] = False
     walks_per_node: Annotated[int, Ge(1), Le(10_000)] = 10  # γ in the paper: walks that start at each node
     walk_length: Annotated[int, Ge(2), Le(10_000)] = 40  # t in the paper, in nodes
     # w in the paper: how far apart two nodes of a walk may be to count as neighbours
     window: Annotated[int, Ge(1), Le(1000)] = 10
-    dimensions: PositiveInt = 128  # d in the paper: of the embeddings
-    passes: Annotated[int, Ge(1), Le(1000)] = 1  # over all walks, of skip-gram
-    # number of embeddings that runs share; None: each run has its own
+    dimensions: PositiveInt = 128  # d in the paper: width of the embeddings
+    passes: Annotated[int, Ge(1), Le(1000)] = 1  # passes of skip-gram over all walks
+    # number of embeddings shared by the runs; None: one for each run
     embeddings: Annotated[int, Ge(1), Le(1000)] | None = 3
     strength: PositiveFloat = 1.0  # C of the logistic regression: inverse of the ridge penalty
 
     def fit(self, task: Task) -> Prediction:
-        # Shared embeddings have seeds of the experiment, so that final and development runs share none.
+        # The seeds of shared embeddings follow from the experiment, so final and development runs share none.
         groups = None if self.embeddings is None else np.array([seed % self.embeddings for seed in task.seeds])
         seeds = task.seeds if groups is None else tuple(run_seed(task.seed, int(number)) for number in groups)
         edges = relative_adjacency(task.graph)
@@ -102,7 +102,7 @@ class DeepWalk(Method):
             sg=1,  # skip-gram
             hs=1,  # hierarchical softmax
             negative=0,
-            sample=0,  # every node of a walk counts, however common
+            sample=0,  # frequent nodes are not subsampled
             min_count=0,
             workers=1,
             seed=int(np.random.SeedSequence([seed, SKIP_GRAM]).generate_state(1)[0]),
@@ -113,7 +113,7 @@ class DeepWalk(Method):
 
 @dataclass(frozen=True, eq=False)
 class _Sentences:
-    """Walks as lists of words, for every iteration."""
+    """An iterable over the walks as lists of words, which gensim iterates several times."""
 
     walks: Int[np.ndarray, "walks length"]
     num_nodes: int

@@ -17,11 +17,11 @@ from mtgcn.methods.base import TrainedOnLabels
 
 @dataclass(frozen=True, kw_only=True)
 class GCNWithoutValidation(TrainedOnLabels):
-    """The last of `epochs` epochs."""
+    """Predicts with the last of `epochs` epochs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GCNWithValidation(GCNWithoutValidation):
-    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+    """Predicts with the epoch of best validation accuracy; ties go to the smallest validation loss."""
 
     uses_validation: ClassVar[bool] = True

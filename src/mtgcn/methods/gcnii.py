@@ -66,8 +66,8 @@ class GCNIINetwork(MLPWithAdjacency):
 class GCNII(TrainedOnLabels):
     """The last of `epochs` epochs.
 
-    The paper has other settings for each graph, with 16 to 64 layers, 64 or 256 channels and dropout of 0.5 to 0.7;
-    here they are the same for all.
+    The paper has different settings for each graph: 16 to 64 layers, 64 or 256 channels and dropout of 0.5 to 0.7.
+    Here they are the same for all graphs.
 
     >>> from mtgcn.methods import karate_club
     >>> task, accuracy = karate_club()
@@ -76,15 +76,15 @@ class GCNII(TrainedOnLabels):
     """
 
     architecture: ClassVar[type[StackedNetwork]] = GCNIINetwork
-    hidden_channels: PositiveInt = 64  # of every hidden layer
-    input_dropout: Rate = 0.5  # on the features
-    layers: Annotated[int, Ge(1), Le(1000)] = 8  # L
+    hidden_channels: PositiveInt = 64  # width of every hidden layer
+    input_dropout: Rate = 0.5  # dropout on the features
+    layers: Annotated[int, Ge(1), Le(1000)] = 8  # L: number of hidden layers
     restart: Rate = 0.1  # α: share of the first hidden layer
     identity: NonNegativeFloat = 0.5  # λ: distance of the first layer's weights from the identity
     layer_decay: NonNegativeFloat = 0.01  # γ: weight decay of W
-    weight_decay: NonNegativeFloat = 5e-4  # μ: of Adam, for Θ
-    init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
+    weight_decay: NonNegativeFloat = 5e-4  # μ: weight decay of Θ
+    init: Literal["uniform", "glorot"] = "uniform"  # initial weights; uniform: within 1 / sqrt(outputs)
+    feature_scaling: FeatureScaling = "length"  # norm that feature rows are divided by
 
     def step(self, network: StackedNetwork, task: Task) -> Step:
         supervised = supervised_step(network, task).losses["supervised"]
@@ -94,6 +94,6 @@ class GCNII(TrainedOnLabels):
 
 @dataclass(frozen=True, kw_only=True)
 class GCNIIWithValidation(GCNII):
-    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+    """Predicts with the epoch of best validation accuracy; ties go to the smallest validation loss."""
 
     uses_validation: ClassVar[bool] = True

@@ -59,9 +59,9 @@ class RandomPropagation(MLPWithAdjacency):
 class GRAND(TrainedOnLabels):
     """The last of `epochs` epochs.
 
-    The paper has other settings for each graph; here all have those of Cora, but for λ and τ: with 1 and 0.5, as in
-    the paper, most nodes fall into one class where labels are few. Dropout falls on X instead of X^s, so that products
-    with Θ0 can be propagated instead of features.
+    The paper has different settings for each graph. Defaults are those for Cora except for λ and τ: with the paper's
+    1 and 0.5, most nodes are predicted as one class if labels are few. Dropout applies to X instead of X^s, so that
+    products with Θ0 can be propagated instead of features.
 
     >>> from mtgcn.methods import karate_club
     >>> task, accuracy = karate_club()
@@ -70,15 +70,15 @@ class GRAND(TrainedOnLabels):
     """
 
     architecture: ClassVar[type[StackedNetwork]] = RandomPropagation
-    hidden_channels: PositiveInt = 32  # of the hidden layer
-    input_dropout: Rate = 0.5  # on the features, before nodes are dropped
-    steps: NonNegativeInt = 8  # K: longest walk
+    hidden_channels: PositiveInt = 32  # width of the hidden layer
+    input_dropout: Rate = 0.5  # dropout on the features, before nodes are dropped
+    steps: NonNegativeInt = 8  # K: largest number of propagation steps
     samples: PositiveInt = 4  # S: random propagations in each epoch
     node_dropout: Rate = 0.5  # δ: probability that a node is dropped
     consistency: NonNegativeFloat = 0.2  # λ: weight of the consistency loss
     temperature: PositiveFloat = 0.7  # τ: below 1 sharpens the mean prediction
-    init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
+    init: Literal["uniform", "glorot"] = "glorot"  # initial weights; uniform: within 1 / sqrt(outputs)
+    feature_scaling: FeatureScaling = "length"  # norm that feature rows are divided by
 
     def step(self, network: StackedNetwork, task: Task) -> Step:
         log_probabilities = network.logits().log_softmax(CLASSES)  # nodes, classes, runs, samples
@@ -90,7 +90,7 @@ class GRAND(TrainedOnLabels):
 
 @dataclass(frozen=True, kw_only=True)
 class GRANDWithValidation(GRAND):
-    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+    """Predicts with the epoch of best validation accuracy; ties go to the smallest validation loss."""
 
     uses_validation: ClassVar[bool] = True
 
@@ -98,7 +98,7 @@ class GRANDWithValidation(GRAND):
 def mean_over_steps(
     values: Float[Tensor, "nodes *rest"], adjacency: SparseOperator, steps: int
 ) -> Float[Tensor, "nodes *rest"]:
-    """1 / (K + 1) Σ_k Â^k · values, k = 0 … K, by Horner's scheme."""
+    """1 / (K + 1) Σ_k Â^k · values, k = 0 … K, computed by Horner's scheme."""
     values = total = values / (steps + 1)
     for _ in range(steps):
         total = values + adjacency(total)
@@ -108,7 +108,7 @@ def mean_over_steps(
 def sharpened(
     log_probabilities: Float[Tensor, "nodes classes *rest"], temperature: float
 ) -> Float[Tensor, "nodes classes *rest"]:
-    """p^(1/τ), scaled to sum 1.
+    """p^(1/τ), normalised to sum 1.
 
     >>> import torch
     >>> sharpened(torch.tensor([[0.75, 0.25]]).log(), temperature=0.5)
@@ -120,7 +120,7 @@ def sharpened(
 def consistency_loss(
     log_probabilities: Float[Tensor, "nodes classes runs samples"], temperature: float
 ) -> Float[Tensor, "runs 1"]:
-    """The squared distance of every sample from the sharpened mean of all samples; the mean over nodes and samples."""
+    """Mean squared distance of the samples from their sharpened mean, over nodes and samples."""
     log_mean = log_probabilities.detach().logsumexp(PEERS, keepdim=True) - math.log(log_probabilities.shape[PEERS])
     distance = (log_probabilities.exp() - sharpened(log_mean, temperature)).square().sum(CLASSES)
     return distance.mean((NODES, -1))[:, None]

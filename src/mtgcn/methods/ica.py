@@ -33,23 +33,24 @@ ORDER, FOLDS = 0x1CA0, 0x1CA1  # streams of a run's seed
 
 @dataclass(frozen=True, kw_only=True)
 class IterativeClassification(Method):
-    """As Kipf and Welling (2017, section 5.3) ran it, with the `strength` of their program.
+    """ICA as used by Kipf and Welling (2017, section 5.3), with the `strength` of their program.
 
-    They selected count or proportion on 500 validation nodes. Here each run cross-validates on its labels; of equals it
-    takes count, their program's default. Edges are weighted, self-edges ignored. Everything runs on the CPU."""
+    They selected count or proportion on 500 validation nodes. Here each run selects by cross-validation on its labels;
+    ties go to count, the default of their program. Edges are weighted, and self-edges are ignored. Everything runs on
+    the CPU."""
 
-    iterations: NonNegativeInt = 10  # over all nodes; it stops early once nothing changes
+    iterations: NonNegativeInt = 10  # most iterations over all nodes; stops early if nothing changes
     strength: PositiveFloat = 1.0  # C of both logistic regressions: the larger, the weaker the ridge penalty
-    neighbours: Literal["cross-validated", "count", "proportion"] = "cross-validated"  # how those of each class enter
-    folds: Annotated[int, Ge(2), Le(1000)] = 5  # of the cross-validation; fewer if no class has that many labels
-    order: Literal["random", "together"] = "random"  # one node after the other, or all from what was last
-    feature_scaling: FeatureScaling = "none"  # what each feature row is divided by
+    neighbours: Literal["cross-validated", "count", "proportion"] = "cross-validated"  # input of neighbours' classes
+    folds: Annotated[int, Ge(2), Le(1000)] = 5  # folds of the cross-validation; fewer if all classes have fewer labels
+    order: Literal["random", "together"] = "random"  # update nodes one by one, or all at once
+    feature_scaling: FeatureScaling = "none"  # norm that feature rows are divided by
 
     def fit(self, task: Task) -> Prediction:
         nodes, classes = task.num_nodes, task.num_classes
         features = scaled_features(task.graph, self.feature_scaling)
         rows = labelled_rows(features, task.labelled)
-        # A place is a node of a run; the runs come one after the other.
+        # Nodes of all runs are concatenated.
         present = task.labelled.present.cpu().numpy()
         labelled = task.labelled.index.cpu().numpy() + nodes * np.arange(task.runs)[:, None]
         known = np.full(task.runs * nodes, MISSING)
@@ -61,7 +62,7 @@ class IterativeClassification(Method):
         scores = local.scores(features).reshape(-1, classes)
         assigned = np.eye(classes)[np.where(given, known, scores.argmax(axis=1))]
 
-        # Trained once, with the local classifier's predictions for the neighbours.
+        # The relational classifier is trained once, on the predictions of the local one for the neighbours.
         neighbours = (edges @ assigned)[labelled] * present[..., None]
         relational = one_vs_rest(np.concatenate([rows, neighbours], axis=2), task.labelled, classes, self.strength)
         of_features, of_neighbours = np.split(relational.weights, [features.shape[1]], axis=1)
@@ -88,10 +89,10 @@ class IterativeClassification(Method):
         return Prediction(probabilities(scores).reshape(task.runs, nodes, classes))
 
     def _edges(self, task: Task) -> sp.csr_array:
-        """Edges between places, without self-edges; where a run takes proportions, those of a node sum to 1."""
+        """Edges between the nodes of all runs, without self-edges. If a run uses proportions, its rows sum to 1."""
         proportional = np.full(task.runs, self.neighbours == "proportion")
         if self.neighbours == "cross-validated":
-            more_right = np.zeros(task.runs, dtype=np.int64)  # held-out labels predicted correctly, against count
+            more_right = np.zeros(task.runs, dtype=np.int64)  # correct held-out labels: proportion minus count
             ways = replace(self, neighbours="proportion"), replace(self, neighbours="count")
             for (way, sign), (kept, held_out) in product(zip(ways, (1, -1), strict=True), _parted(task, self.folds)):
                 assigned = way.fit(kept).probabilities.argmax(axis=2)
@@ -112,8 +113,8 @@ class IterativeClassification(Method):
 
 
 def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
-    """Fold after fold: the task without some of each run's labels, and those labels. The labels of each class are
-    divided in random order; a run has fewer folds if no class has that many labels."""
+    """Yields for each fold the task without the held-out labels of each run, and these labels. The labels of each class
+    are split at random; a run has fewer folds if no class has that many labels."""
     labelled = task.labelled.to(torch.device("cpu"))
     fold = np.full(labelled.index.shape, MISSING)
     for run, seed in enumerate(task.seeds):
@@ -132,8 +133,8 @@ def _parted(task: Task, most_folds: int) -> Iterator[tuple[Task, Nodes]]:
 def waves_of_an_order(
     edges: sp.csr_array, position: Int[np.ndarray, "places"], moving: Bool[np.ndarray, "places"]
 ) -> Iterator[Int[np.ndarray, "some"]]:
-    """The moving places in waves, such that wave after wave does what one place after the other would, in the order
-    of their positions: each comes after the neighbours that stand before it, and no two of a wave are linked.
+    """Groups of nodes that can be updated together, so that the result equals sequential updates by position: a
+    node's group comes after those of its preceding neighbours, and no two nodes of a group are linked.
 
     >>> import numpy as np
     >>> path = sp.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))

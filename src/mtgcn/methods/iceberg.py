@@ -34,11 +34,11 @@ from mtgcn.training.loop import Phase, Step
 from mtgcn.training.losses import supervised_loss
 from mtgcn.training.pseudo_labels import confidence, labelled_mask, one_hot_classes
 
-NO_LABELS = 1e-30  # instead of 0, so that its logarithm is finite
+NO_LABELS = 1e-30  # replaces a count of 0, so that its logarithm is finite
 
 
 class PropagatedMLP(MLPWithAdjacency):
-    """Z = ReLU(X̄ Θ0) Θ1. X Θ0 is propagated in every epoch, or X once if products with the dense X̄ are cheaper."""
+    """Z = ReLU(X̄ Θ0) Θ1. Propagates X Θ0 in every epoch, or X once if products with the dense X̄ are cheaper."""
 
     def __init__(self, task: Task, peers: int, settings: IceBerg) -> None:
         super().__init__(task, peers, settings)
@@ -60,11 +60,11 @@ class PropagatedMLP(MLPWithAdjacency):
 
 @dataclass(frozen=True, kw_only=True)
 class IceBerg(TrainedOnLabels):
-    """The last epoch.
+    """Predicts with the last epoch.
 
-    Widths and propagation are those of the authors' program for Cora. It has no warm-up, does not scale features, has
-    a learning rate of 0.1 to 0.01 for each graph and a weight decay of 0.005, and trains for up to 5000 epochs; on
-    graphs with dense features its settings for Cora do not train. Its loss against noise, of weight 0, is left out.
+    Widths and propagation are those of the authors' program for Cora. The program has no warm-up, does not scale
+    features, trains for up to 5000 epochs, and uses a weight decay of 0.005 and learning rates of 0.01 to 0.1; with its
+    settings for Cora, training fails on graphs with dense features. Its noise loss, of weight 0, is left out.
 
     >>> from mtgcn.methods import karate_club
     >>> task, accuracy = karate_club()
@@ -73,16 +73,16 @@ class IceBerg(TrainedOnLabels):
     """
 
     architecture: ClassVar[type[StackedNetwork]] = PropagatedMLP
-    hidden_channels: PositiveInt = 128  # of the hidden layer
-    steps: NonNegativeInt = 20  # T: of the propagation
-    restart: Rate = 0.1  # α: of the propagation
+    hidden_channels: PositiveInt = 128  # width of the hidden layer
+    steps: NonNegativeInt = 20  # T: propagation steps
+    restart: Rate = 0.1  # α: restart probability of the propagation
     self_training: NonNegativeFloat = 1.0  # λ: weight of the pseudo labels
-    warmup_epochs: NonNegativeInt = 100  # with the labels alone, before `epochs` with pseudo labels
-    learning_rate: LearningRate = 0.03  # of Adam
-    weight_decay: NonNegativeFloat = 5e-4  # of Adam: added to the gradient
-    decay_on: Literal["all", "first-layer"] = "first-layer"  # which parameters the weight decay pulls on
-    init: Literal["uniform", "glorot"] = "glorot"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
+    warmup_epochs: NonNegativeInt = 100  # epochs with the labels only, before `epochs` with pseudo labels
+    learning_rate: LearningRate = 0.03  # learning rate of Adam
+    weight_decay: NonNegativeFloat = 5e-4  # weight decay, added to the gradient as in Adam
+    decay_on: Literal["all", "first-layer"] = "first-layer"  # parameters with weight decay
+    init: Literal["uniform", "glorot"] = "glorot"  # initial weights; uniform: within 1 / sqrt(outputs)
+    feature_scaling: FeatureScaling = "length"  # norm that feature rows are divided by
 
     def phases(self, network: StackedNetwork, task: Task) -> list[Phase]:
         def warmup_step() -> Step:
@@ -104,7 +104,7 @@ class IceBerg(TrainedOnLabels):
 
 @dataclass(frozen=True, kw_only=True)
 class IceBergWithValidation(IceBerg):
-    """The epoch with the best accuracy on the validation nodes; of equals, the one with the smallest loss there."""
+    """Predicts with the epoch of best validation accuracy; ties go to the smallest validation loss."""
 
     uses_validation: ClassVar[bool] = True
 
@@ -112,7 +112,7 @@ class IceBergWithValidation(IceBerg):
 def pseudo_labels(
     logits: Float[Tensor, "nodes classes runs"], labelled: Bool[Tensor, "nodes runs"]
 ) -> Bool[Tensor, "nodes classes runs"]:
-    """ŷ at the unlabelled nodes whose confidence is not below the mean of the unlabelled nodes."""
+    """ŷ for the unlabelled nodes whose confidence is at least the mean over unlabelled nodes."""
     sure, predicted = confidence(logits)
     mean = torch.where(labelled, 0, sure).sum(NODES) / (~labelled).sum(NODES).clamp(min=1)
     return one_hot_classes(predicted, logits.shape[CLASSES]) & ((sure >= mean) & ~labelled)[:, None]
@@ -129,7 +129,7 @@ def class_counts(labelled: Nodes, classes: int) -> Real[Tensor, "classes runs"]:
 
 
 def balanced_log_softmax(logits: NodeValues, counts: Real[Tensor, "classes runs"]) -> NodeValues:
-    """log softmax(Z + log n); a class without labels takes no part.
+    """log softmax(Z + log n); classes without labels are ignored.
 
     >>> balanced_log_softmax(torch.zeros(1, 2, 1, 1), torch.tensor([[3], [1]])).exp().flatten()
     tensor([0.7500, 0.2500])

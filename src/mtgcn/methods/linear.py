@@ -1,16 +1,16 @@
-"""Multinomial logistic regression on rows of the nodes, propagated along edges or not, self-trained or not.
+"""Multinomial logistic regression on node features, optionally propagated along edges and self-trained.
 
     P = softmax(R W / T),   W = argmin  - (1 / |L|) Σ_{i in L} log softmax(R W)[i, y_i]  + λ |W|²
 
     P       probabilities, nodes x classes
-    R       rows of a method, nodes x width: features in their leading singular vectors, propagated or not, scaled to
-            length 1, centred, scaled again; and a column of ones
+    R       input rows, nodes x width: features in their leading singular vectors, propagated or not, scaled to length
+            1, centred, scaled again; and a column of ones
     W       coefficients, width x classes
     L, y_i  the labelled nodes and their classes
     λ, T    penalty and temperature under which held-out labels are likely
 
-Rows, cross-validation and pseudo labels are those of the peers of `mt-plus`. A self-trained method adds its own pseudo
-labels, `rounds` times:
+Rows, cross-validation and pseudo labels are those of the peers of `mt-plus`. A self-trained method adds pseudo labels
+in `rounds` rounds:
 
     W = argmin  - (1 / |L|) Σ_{i in L} log P[i, y_i]  - τ Σ_i m_i log P[i, ŷ_i]  + λ |W|²,   P = softmax(R W)
 
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearOnView(Method):
-    """The fit that all methods of this file share; each has its own view of the nodes."""
+    """Base class of the methods of this file, each with a different view of the nodes."""
 
-    view: ClassVar[str]  # of mt-plus
-    penalty: PositiveFloat | None = None  # λ: of the squared weights, biases included; none: by cross-validation
+    view: ClassVar[str]  # name of a view of mt-plus
+    penalty: PositiveFloat | None = None  # λ: penalty of squared weights and biases; none: by cross-validation
     directions: PositiveInt = 256  # singular vectors of the features to keep; fewer on large graphs
 
     @property
     def peer(self) -> MTPlusSettings:
-        """The settings as those of a single peer of `mt-plus`."""
+        """These settings as settings of a single peer of `mt-plus`."""
         fixed: Any = {} if self.penalty is None else {"penalties": (self.penalty,), "taught_penalty": self.penalty}
         return MTPlusSettings(directions=self.directions, penalty_pooling=0.0, rounds=0, **fixed)
 
@@ -89,7 +89,7 @@ class LinearOnView(Method):
         temperature: Float[Tensor, "runs"],
     ) -> Prediction:
         parameters = {"weight": on_host(weight), "temperature": on_host(temperature), **view.parameters}
-        # The basis of the rows is shared, and only a single run is applied elsewhere.
+        # The basis is shared by all runs; only a single run is applied to other graphs.
         return Prediction(on_host(probabilities.contiguous()), parameters=parameters if len(weight) == 1 else None)
 
     def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
@@ -126,7 +126,7 @@ class SimpleGraphConvolution(LinearOnView):
     Â = D̃^-1/2 (A + I) D̃^-1/2, with the row sums D̃ of A + I."""
 
     view: ClassVar[str] = NEAR
-    steps: NonNegativeInt = 2  # K: how often features are propagated
+    steps: NonNegativeInt = 2  # K: propagation steps
 
     @property
     def peer(self) -> MTPlusSettings:
@@ -137,10 +137,10 @@ class SimpleGraphConvolution(LinearOnView):
 class PageRankFeatures(LinearOnView):
     """Personalised PageRank (after Gasteiger, Bojchevski and Günnemann, ICLR 2019) before the classifier: R = Z_K.
 
-    Z_0 = X,  Z_k+1 = (1 - α) Â Z_k + α X, with Â of `sgc`. Restarts keep nodes apart however long the walk."""
+    Z_0 = X,  Z_k+1 = (1 - α) Â Z_k + α X, with Â of `sgc`. Restarts keep nodes distinct however long the walk is."""
 
     view: ClassVar[str] = FAR
-    steps: NonNegativeInt = 20  # K of the walk
+    steps: NonNegativeInt = 20  # K: steps of the walk
     restart: Annotated[float, Ge(0), Le(1)] = 0.1  # α: probability that a walk returns to its start
 
     @property
@@ -152,7 +152,7 @@ class PageRankFeatures(LinearOnView):
 class SelfTrained(LinearOnView):
     """Adds rounds of self-training to a method of this file."""
 
-    rounds: NonNegativeInt = 30  # of pseudo labels
+    rounds: NonNegativeInt = 30  # rounds of pseudo labels
     teaching_weight: NonNegativeFloat = 2.0  # τ: weight of the pseudo labels' loss, relative to the labels' loss
 
     @property

@@ -5,9 +5,9 @@ A node gets the class of the labelled node that most likely absorbs its walk. Fe
     P = α (L + αI)^-1  with  L = D - A:  P_ij is the probability that a walk from i ends at j,
     ŷ_i = the class of argmax over labelled j of P_ij.
 
-What the paper leaves open, and the choice here:
-- The best single labelled node decides, as in the program of Li, Han and Wu (2018), whose paper has the printed values.
-  Sums per class would give a component to the class with most labels in it, since walks of a tiny α end almost evenly.
+Choices that the paper leaves open:
+- The best single labelled node decides, as in the program of Li, Han and Wu (2018), who report the printed values. Sums
+  per class would give a component to its most frequent label, since walks with a tiny α end almost uniformly.
 - Edge weights are divided by their mean, so that α does not depend on their unit.
 - Probabilities are a softmax of mean degree · (L + αI)^-1, with the best column of each class. Shares of P itself would
   all be close to 1 / classes.
@@ -34,7 +34,7 @@ class ParWalks(Method):
     """The class of the labelled node with the largest absorption."""
 
     uses_features: ClassVar[bool] = False
-    alpha: PositiveFloat = 1e-6  # α: absorption of the walk
+    alpha: PositiveFloat = 1e-6  # α: absorption rate of the walk
 
     def fit(self, task: Task) -> Prediction:
         walk = absorbing_walk(task.graph, self.alpha)

@@ -8,7 +8,7 @@
 Y_k holds the labelled nodes of class k, ν_m is the mean embedding of the unlabelled nodes of cluster m, and μ_k that of
 the labelled nodes of class k; t is `per_class`, K is `stages`.
 
-What the paper leaves open, and the choice here:
+Choices that the paper leaves open:
 - t is the number of labels with which a two-layer GCN reaches the whole graph, so the stages share it, as in the
   program that the authors point to (github.com/Junseok0207/M3S_Pytorch).
 - As in that program, every stage trains a new network, except that after the last growth the network trains on:
@@ -41,8 +41,8 @@ from mtgcn.training.pseudo_labels import labelled_mask, one_hot_classes
 # 1, 2, 3 and 4 %; the bounds lie between them.
 PAPER_STAGES = {"cora": ((0.0075, 5), (0.015, 4), (1.0, 2)), "citeseer": ((1.0, 3),), "pubmed": ((1.0, 4),)}
 USUAL_STAGES = 3
-POINTS_AT_ONCE = 1024  # in one block of distances
-MAX_ROUNDS = 20  # of k-means
+POINTS_AT_ONCE = 1024  # points in one block of distances
+MAX_ROUNDS = 20  # most rounds of k-means
 Points = Float[Tensor, "runs nodes width"]
 
 
@@ -62,15 +62,15 @@ class MultiStage(SelfTraining):
 
 
 def default_stages(task: Task) -> int:
-    """K: the paper's for its datasets, by the share of nodes that are labelled."""
+    """K: the paper's number for its datasets, chosen by the share of labelled nodes."""
     rates = (task.labelled.present.sum(1) / task.num_nodes).tolist()
     bounds = PAPER_STAGES.get(task.graph.name, ((1.0, USUAL_STAGES),))
     stages = {next(number for most, number in bounds if rate <= most) for rate in rates}
     if len(stages) > 1:
         few, many = min(stages), max(stages)
         raise InputError(
-            f"runs with {min(rates):.2%} and {max(rates):.2%} of nodes labelled call for {many} and {few} stages; "
-            "set stages, or fit them apart"
+            f"runs with {min(rates):.2%} and {max(rates):.2%} of nodes labelled need {many} and {few} stages; "
+            "set stages, or fit them separately"
         )
     return stages.pop()
 
@@ -79,7 +79,7 @@ def default_stages(task: Task) -> int:
 class M3S(MultiStage):
     """M3S: confident predictions join the labels if a clustering confirms them."""
 
-    clusters: PositiveInt = 200  # of k-means; with fewer nodes every node is one
+    clusters: PositiveInt = 200  # clusters of k-means; with fewer nodes, every node is a cluster
 
     def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         assert isinstance(network, GCN)  # as `network` returns it
@@ -89,7 +89,8 @@ class M3S(MultiStage):
 
 
 def classes_by_cluster(points: Points, clusters: int, task: Task) -> Int[Tensor, "runs nodes"]:
-    """The class of every node's cluster: that whose labelled nodes have the mean nearest to that of its other nodes."""
+    """The class assigned to each node's cluster: that whose labelled nodes have the mean closest to the mean of the
+    cluster's unlabelled nodes."""
     cluster = k_means(points, clusters)
     centres, _ = cluster_means(points, cluster, clusters, counted=~labelled_mask(task).T)
     labelled = task.labelled
@@ -101,7 +102,7 @@ def classes_by_cluster(points: Points, clusters: int, task: Task) -> Int[Tensor,
 
 
 def k_means(points: Points, clusters: int) -> Int[Tensor, "runs nodes"]:
-    """The cluster of every point; each run has points of its own."""
+    """The cluster of every point; runs have separate points."""
     centres = farthest_first(points, min(clusters, points.shape[1]))
     cluster = nearest(points, centres)
     for _ in range(MAX_ROUNDS):
@@ -126,7 +127,7 @@ def farthest_first(points: Points, count: int) -> Float[Tensor, "runs count widt
 
 
 def nearest(points: Points, centres: Float[Tensor, "runs centres width"]) -> Int[Tensor, "runs nodes"]:
-    """The nearest centre of every point; of equal distances the first."""
+    """The nearest centre of every point; ties go to the first centre."""
     parts = [squared_distances(some, centres).argmin(2) for some in points.split(POINTS_AT_ONCE, 1)]
     return torch.cat(parts, 1)
 
@@ -143,7 +144,7 @@ def cluster_means(
         member = cluster[:, None, some] == numbers  # runs, clusters, some
         if counted is not None:
             member &= counted[:, None, some]
-        # A product, since scatter-add has no fixed order on a GPU.
+        # Computed as a product, since scatter-add has no fixed order on a GPU.
         sums.baddbmm_(member.to(points.dtype), points[:, some])
         count += member.sum(2)
     return sums / count.clamp(min=1)[..., None], count
@@ -152,6 +153,6 @@ def cluster_means(
 def squared_distances(
     points: Points, centres: Float[Tensor, "runs centres width"]
 ) -> Float[Tensor, "runs nodes centres"]:
-    """From every point to every centre of its run."""
+    """Squared distances from every point to every centre of its run."""
     lengths = points.square().sum(2)[..., None] + centres.square().sum(2)[:, None]
     return torch.baddbmm(lengths, points, centres.transpose(1, 2), alpha=-2)

@@ -23,12 +23,12 @@ from mtgcn.task import Prediction, Task
 
 MOST_FEATURES = 20_000  # their square, in doubles, is 3.2 GB
 
-# The first of each is the paper's, from its experiment on handwritten digits (γ_A l and γ_I / γ_A · l / n²). That
-# graph has hundreds of nodes and the smoothness of all nodes is a sum, so on larger graphs it has to weigh less.
+# The first values are the paper's, from its experiment on handwritten digits (γ_A l and γ_I / γ_A · l / n²). That graph
+# has hundreds of nodes. Smoothness is a sum over all nodes, so it needs smaller weights on larger graphs.
 AMBIENTS = (0.005, 0.05, 0.5)
 RATIOS = (9.0, 0.9, 0.09, 0.009, 0.0009)
 
-Ambient = Annotated[float, Gt(0, remedy="more than 0, or the answer is not unique"), Le(LARGEST)]
+Ambient = Annotated[float, Gt(0, remedy="more than 0, or the solution is not unique"), Le(LARGEST)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,31 +37,29 @@ class ManifoldRegularization(Method):
 
         W = argmin  Σ_labelled |y_i - x_i W|² + ambient (|W|² + ratio · tr((X W)ᵀ L (X W))),
 
-    so `ambient` is the paper's γ_A l and `ambient · ratio` its γ_I l / n². What the paper leaves to the user:
+    so `ambient` is the paper's γ_A l and `ambient · ratio` its γ_I l / n². Choices that the paper leaves to the user:
 
-    - The kernel is linear and rows have length 1, as in its experiment on text.
-    - L is the normalised Laplacian of the graph that is given, not of nearest neighbours.
+    - The kernel is linear and rows have length 1, as in the paper's experiment on text.
+    - L is the normalised Laplacian of the given graph, not of a nearest neighbour graph.
     - Each run selects the two weights from `AMBIENTS` and `RATIOS` by the leave-one-out error on its labels, which has
       a closed form. The printed numbers come from weights tuned on validation nodes.
     - Targets are one-hot columns minus the share of the class among the run's labels, which is added to the scores
       again. Scores of a node sum to 1; negative ones are set to 0 to make probabilities."""
 
-    ambient: Ambient | None = None  # None: chosen for each run by leaving its labels out one at a time
-    ratio: NonNegativeFloat | None = None  # of smoothness to size; None: chosen together with `ambient`
-    feature_scaling: FeatureScaling = "length"  # what each feature row is divided by
+    ambient: Ambient | None = None  # None: selected for each run by leave-one-out cross-validation
+    ratio: NonNegativeFloat | None = None  # weight of smoothness relative to size; None: selected with `ambient`
+    feature_scaling: FeatureScaling = "length"  # norm that feature rows are divided by
 
     def fit(self, task: Task) -> Prediction:
         features = sp.csr_array(scaled_features(task.graph, self.feature_scaling), dtype=np.float64)
         if features.shape[1] > MOST_FEATURES:
-            raise InputError(
-                f"{features.shape[1]} features need a matrix of their square, the limit is {MOST_FEATURES}; give fewer"
-            )
+            raise InputError(f"{features.shape[1]} features exceed the limit of {MOST_FEATURES}; give fewer")
         smoothness = (features.T @ (normalized_laplacian(task.graph) @ features)).toarray()  # Xᵀ L X
         distinct, inverse = np.unique(task.labelled.index.clamp(min=0).cpu().numpy(), return_inverse=True)
-        # The column of each labelled node in the kernel: runs, labelled.
+        # Column of the kernel for each labelled node: runs, labelled.
         place = torch.from_numpy(inverse.reshape(task.labelled.index.shape)).to(task.device)
         present = task.labelled.present[..., None]
-        both = present & present.transpose(1, 2)  # without padding
+        both = present & present.transpose(1, 2)  # pairs without padding
         one_hot = torch.nn.functional.one_hot(task.labelled.classes, task.num_classes) * present
         prior = one_hot.sum(1).double() / present.sum(1)  # runs, classes
         targets = torch.where(present, one_hot - prior[:, None], 0)
@@ -73,7 +71,7 @@ class ManifoldRegularization(Method):
             for ambient in AMBIENTS if self.ambient is None else (self.ambient,):
                 among = torch.where(both, (kernel[distinct] / ambient)[place[:, :, None], place[:, None]], 0)
                 coefficients, error = _least_squares(among, targets)
-                # Each run's coefficients at the columns of its nodes, so that one product serves all runs.
+                # Coefficients of all runs in one matrix, so that one product serves all runs.
                 placed = targets.new_zeros(len(distinct), task.runs, task.num_classes)
                 placed.index_put_((place, run), coefficients / ambient, accumulate=True)
                 scores = (kernel @ placed.flatten(1)).view_as(best_scores)
@@ -89,8 +87,8 @@ class ManifoldRegularization(Method):
 def graph_kernel(
     features: sp.csr_array, smoothness: np.ndarray, ratio: float, columns: np.ndarray, device: torch.device
 ) -> Float[Tensor, "nodes columns"]:
-    """Some columns of X B⁻¹ Xᵀ with B = I + ratio · Xᵀ L X: the kernel that, in least squares without a graph, gives
-    the minimum above (Sindhwani, Niyogi and Belkin, 2005). B knows no labels, so the runs share its factor."""
+    """Some columns of X B⁻¹ Xᵀ with B = I + ratio · Xᵀ L X: the kernel with which plain least squares has
+    the minimum above (Sindhwani, Niyogi and Belkin, 2005). B does not depend on labels, so runs share its factor."""
     base = torch.from_numpy(ratio * smoothness).to(device)
     base.diagonal().add_(1)
     some_rows = torch.from_numpy(features[columns].toarray()).to(device)
@@ -101,8 +99,8 @@ def graph_kernel(
 def _least_squares(
     kernel: Float[Tensor, "runs labelled labelled"], targets: Float[Tensor, "runs labelled classes"]
 ) -> tuple[Float[Tensor, "runs labelled classes"], Float[Tensor, "runs"]]:
-    """The coefficients c of the answer K c, which solve (K + I) c = targets, and the squared error of each run when
-    every label is predicted from the others: c_i / ((K + I)⁻¹)_ii is by how much node i would be missed."""
+    """The coefficients c of the solution K c, where (K + I) c = targets, and the squared leave-one-out error of each
+    run: the leave-one-out error of node i is c_i / ((K + I)⁻¹)_ii."""
     inverse = torch.linalg.inv(kernel + torch.eye(kernel.shape[1], dtype=kernel.dtype, device=kernel.device))
     coefficients = inverse @ targets
     missed_by = coefficients / inverse.diagonal(dim1=1, dim2=2)[..., None]

@@ -57,15 +57,15 @@ class MTGCN(NetworkMethod):
     warmup_epochs: NonNegativeInt = 200  # epochs with L_sup alone
     teaching_epochs: NonNegativeInt = 200  # epochs with all three losses
     peers: Annotated[int, Ge(2), Le(100)] = 2  # each learns from the next, the last from the first
-    supervised_reduction: Reduction = "mean"  # of L_sup, over labelled nodes
-    consistency_reduction: Reduction = "mean"  # of L_cl, over the selected nodes
-    certainty_of: Literal["teacher", "learner"] = "teacher"  # whose entropy gives w
-    teacher_gradient: bool = False  # whether soft targets pass gradient to the teacher
+    supervised_reduction: Reduction = "mean"  # reduction of L_sup over labelled nodes
+    consistency_reduction: Reduction = "mean"  # reduction of L_cl over the selected nodes
+    certainty_of: Literal["teacher", "learner"] = "teacher"  # model whose entropy determines w
+    teacher_gradient: bool = False  # whether the gradient flows through soft targets to the teacher
     choose_with_dropout: bool = True  # select from the forward pass that is trained, or from one without dropout
-    pseudo_labels: bool = True  # L_pl; off for the ablation
-    consistency: bool = True  # L_cl; off for the ablation
-    mutual: bool = True  # off: each peer teaches itself
-    output: Literal["mean", "first"] = "mean"  # of all peers, or the first peer alone
+    pseudo_labels: bool = True  # L_pl; False for the ablation
+    consistency: bool = True  # L_cl; False for the ablation
+    mutual: bool = True  # False: each peer teaches itself
+    output: Literal["mean", "first"] = "mean"  # prediction: mean of all peers, or the first peer
     # The epoch whose parameters predict: the last one or, as in the authors' program, the last one whose training
     # accuracy, with dropout, equals the peer's best so far.
     checkpoint: Literal["last", "best-training"] = "last"
@@ -121,7 +121,7 @@ class MTGCN(NetworkMethod):
 
 
 class Teaching:
-    """Epochs of mutual teaching, and a record of the pseudo labels. All runs and peers are computed together."""
+    """The epochs of mutual teaching, for all runs and peers together, and a record of the pseudo labels."""
 
     def __init__(self, settings: MTGCN, network: StackedNetwork, task: Task) -> None:
         self.settings, self.network, self.task = settings, network, task
@@ -129,7 +129,7 @@ class Teaching:
         self.per_class = min(per_class + settings.one_more_per_class, task.graph.num_nodes)  # t
         self.exclude = labelled_mask(task)
         self.record = PseudoLabelRecord(task, epochs_before=settings.warmup_epochs)
-        self.chosen: PseudoLabels | None = None  # by each peer in the last epoch
+        self.chosen: PseudoLabels | None = None  # pseudo labels of each peer in the last epoch
 
     def step(self) -> Step:
         """One epoch: lines 5 to 14 of Algorithm 2."""
@@ -188,7 +188,7 @@ def peer_losses(
 
 
 def teaching_loss(logits: Sequence[Tensor], y: Tensor, per_class: int, **settings: Any) -> Float[Tensor, "peers"]:
-    """The loss L_o of every peer, for training loops of one's own.
+    """The loss L_o of every peer, for user-defined training loops.
 
     Parameters
     ----------

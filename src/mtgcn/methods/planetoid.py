@@ -41,29 +41,29 @@ class Planetoid(Method):
     """Settings follow the authors' program for Citeseer, the only published ones: label context, graph context, then
     classes, by gradient descent on sums. Differences:
 
-    - Numbers per batch are numbers per node, so that they suit graphs of any size: 70 batches of 200 walks are 4 walks
-      per node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for each of its 120 labels.
+    - Numbers per batch are replaced by numbers per node, which suit all sizes: 70 batches of 200 walks are 4 walks per
+      node on Citeseer; 2000 batches of 100 label pairs are 200 with 8 pairs for each of its 120 labels.
     - Features are scaled to the mean squared row length of Citeseer, 32, which the learning rate of the classes suits.
     - The softmax over all nodes costs n². It is estimated from the nodes of the batch and `others` random nodes, and
       exact on graphs with no more nodes than that.
     - The last epoch predicts; the program reports the best test accuracy of any epoch."""
 
     draws_by_place: ClassVar[bool] = True
-    embedding_size: PositiveInt = 50  # of a node's embedding
-    label_batches: NonNegativeInt = 200  # of the label context; 0: no label context
-    pairs_per_label: PositiveInt = 8  # in a batch of the label context
-    walks_per_node: Annotated[int, Ge(0), Le(10_000)] = 4  # that start at each node
-    walk_length: Annotated[int, Ge(1), Le(10_000)] = 10  # of each walk, in steps
-    window: Annotated[int, Ge(1), Le(1000)] = 3  # how far apart on a walk two nodes are each other's context
-    walks_at_once: PositiveInt = 200  # in a batch of the graph context
-    others: PositiveInt = 1000  # random nodes that, beside those of the batch, estimate the softmax
-    context_learning_rate: LearningRate = 0.01  # of both contexts, for the sum over a batch
-    epochs: NonNegativeInt = 1000  # of learning the classes
-    learning_rate: LearningRate = 0.1  # of learning the classes
-    row_square: NonNegativeFloat = 32.0  # what the squared length of feature rows is brought to, on average
+    embedding_size: PositiveInt = 50  # width of the embeddings
+    label_batches: NonNegativeInt = 200  # batches of the label context; 0: no label context
+    pairs_per_label: PositiveInt = 8  # pairs per label in a batch of the label context
+    walks_per_node: Annotated[int, Ge(0), Le(10_000)] = 4  # walks that start at each node
+    walk_length: Annotated[int, Ge(1), Le(10_000)] = 10  # steps of each walk
+    window: Annotated[int, Ge(1), Le(1000)] = 3  # largest distance on a walk between nodes of one context
+    walks_at_once: PositiveInt = 200  # walks in a batch of the graph context
+    others: PositiveInt = 1000  # random nodes that, with the batch, estimate the softmax
+    context_learning_rate: LearningRate = 0.01  # learning rate of both contexts, for the sum over a batch
+    epochs: NonNegativeInt = 1000  # epochs of learning the classes
+    learning_rate: LearningRate = 0.1  # learning rate of the classes
+    row_square: NonNegativeFloat = 32.0  # mean squared length of the scaled feature rows
 
     def fit(self, task: Task) -> Prediction:
-        # Contexts are learned for a few runs at a time, which fill the memory; classes for all runs together.
+        # Contexts are learned for as many runs as fit into memory, classes for all runs together.
         in_batch = min(task.num_nodes, self.walks_at_once * (self.walk_length + 1))
         batch_bytes = 4 * 3 * in_batch * min(task.num_nodes, in_batch + self.others)
         at_once = max(1, default_budget(task.device) // (batch_bytes + self.bytes_per_run(task)))
@@ -94,15 +94,15 @@ class ContextModel:
         starts = [np.random.default_rng([seed, EMBEDDING]) for seed in task.seeds]
         embedding = np.stack([random.normal(0, 0.01, (self.nodes + 1, size)) for random in starts])
         self.random = [np.random.default_rng([seed, OTHERS]) for seed in task.seeds]
-        bound = math.sqrt(6 / (size + self.nodes))  # Glorot's
-        # One row more than nodes: padding for the batches of runs with fewer nodes.
+        bound = math.sqrt(6 / (size + self.nodes))  # Glorot initialisation
+        # The table has one extra row, for the padding of batches.
         self.table = torch.from_numpy(embedding.astype(np.float32)).to(task.device)  # runs, nodes + 1, size
         self.context = uniform(task.seeds, (self.nodes + 1, size), bound, CONTEXT).to(task.device)
         self.bias = torch.zeros(task.runs, self.nodes + 1, device=task.device)
 
     def step(self, batch: Int[Tensor, "runs batch"], pairs: Float[Tensor, "runs batch batch"]) -> None:
-        """One step of gradient descent on the sum over pairs of -log softmax. `pairs` counts how often each node of the
-        batch had each other as its context; nodes of a batch are distinct, past the end of a run's they are `nodes`."""
+        """One step of gradient descent on the sum over pairs of -log softmax. `pairs` counts how often each node of
+        the batch was the context of each other. Nodes of a batch are distinct; padding is the number of nodes."""
         softmax_over, log_share = self._softmax_over(batch)
         run = torch.arange(len(batch), device=batch.device)[:, None]
         embedding, context = self.table[run, batch], self.context[run, softmax_over]
@@ -129,7 +129,7 @@ class ContextModel:
 
 
 def label_contexts(task: Task, batches: int, pairs_per_label: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batch after batch: a run's labelled nodes, and how often each was drawn with one of its class."""
+    """Yields batches: the labelled nodes of each run, and how often each was drawn with another of its class."""
     labelled, padding = task.labelled, task.num_classes
     batch = torch.where(labelled.present, labelled.index, task.num_nodes)
     classes = torch.where(labelled.present, labelled.classes, padding).cpu().numpy()
@@ -145,7 +145,7 @@ def label_contexts(task: Task, batches: int, pairs_per_label: int) -> Iterator[t
 def same_class_pairs(
     classes: Int[np.ndarray, "width"], pairs: int, random: np.random.Generator, num_classes: int
 ) -> Float[np.ndarray, "width width"]:
-    """How often each place in a list of classes was drawn with each of the same class; `num_classes` is padding."""
+    """How often each entry of a list of classes was drawn with each entry of its class; `num_classes` is padding."""
     width = len(classes)
     by_class = np.argsort(classes, kind="stable")
     start = np.searchsorted(classes[by_class], np.arange(num_classes + 1))
@@ -170,13 +170,13 @@ def batches_of_walks(
 def walk_contexts(
     walks: Int[Tensor, "runs walks places"], window: int, num_nodes: int
 ) -> tuple[Int[Tensor, "runs batch"], Float[Tensor, "runs batch batch"]]:
-    """The distinct nodes of each run's walks, `num_nodes` past their end, and how often each had each other within
-    its window; itself too, as in the authors' program."""
+    """The distinct nodes of each run's walks, padded with `num_nodes`, and how often each was within the window of each
+    other, including itself as in the authors' program."""
     runs, _, places = walks.shape
     visits, order = walks.flatten(1).sort(1)
     is_new = torch.ones_like(visits)
     is_new[:, 1:] = visits[:, 1:] != visits[:, :-1]
-    rank = is_new.cumsum(1) - 1  # of a node among the run's distinct ones
+    rank = is_new.cumsum(1) - 1  # rank of a node among the distinct nodes of the run
     width = int(rank.max()) + 1
     batch = torch.full((runs, width), num_nodes, device=walks.device).scatter_(1, rank, visits)
     place = torch.empty_like(rank).scatter_(1, order, rank).view_as(walks)
@@ -188,8 +188,8 @@ def walk_contexts(
 
 
 class Classifier:
-    """Softmax of [softmax of the features, softmax of the embedding], each of the three with a loss of its own; on a
-    graph without features, softmax of the embedding. Learning moves the labelled nodes' embeddings as well."""
+    """Softmax of [softmax of the features, softmax of the embedding], with a separate loss for each of the three.
+    Without features, it is the softmax of the embedding. Training also changes the embeddings of labelled nodes."""
 
     def __init__(self, task: Task, table: Float[Tensor, "runs nodes_and_padding size"], row_square: float) -> None:
         self.task, self.table = task, table
@@ -217,7 +217,7 @@ class Classifier:
         layers = [self.from_embedding] + ([self.from_features, self.from_both] if self.features is not None else [])
         optimizer = torch.optim.SGD([self.embedding, *(part for layer in layers for part in layer)], lr=learning_rate)
         rows = None
-        if self.features is not None:  # (runs · labelled) x (features · runs): each run meets its own weights
+        if self.features is not None:  # (runs · labelled) x (features · runs): each run has its own weights
             index = self.task.labelled.index.clamp(min=0).cpu().numpy()
             chosen = self.features[index.ravel()]
             run = np.repeat(np.arange(len(index)).repeat(index.shape[1]), np.diff(chosen.indptr))
@@ -246,7 +246,7 @@ class Classifier:
         return self._logits(table[:, :-1], product)[-1].softmax(-1).cpu().numpy()
 
     def _logits(self, embedding: Tensor, features_product: Tensor | None) -> list[Float[Tensor, "runs some classes"]]:
-        """Logits of each layer from embeddings and features · weights; the last predicts."""
+        """Logits of each layer from embeddings and features · weights; the last layer predicts."""
         weight, bias = self.from_embedding
         by_embedding = torch.baddbmm(bias[:, None], embedding, weight.transpose(0, 1))
         if features_product is None:

@@ -11,8 +11,8 @@ equation is not. Features are not used.
     ȳ      mean of the y_j
     b_k    share of class k among the nodes, from `class_sizes`; without them s_k = 1
 
-What the paper leaves open, and the choice here:
-- Each component is a problem of its own: ȳ is the mean over its labels, and only classes with a label in it are
+Choices that the paper leaves open:
+- Each component is a separate problem: ȳ is the mean over its labels, and only classes with a label in it are
   predicted. Nodes of a component without labels get the mean probabilities of the other nodes of the run, as in `lp`.
 - Probabilities are a softmax of s_k u_ik, divided by the mean of its absolute values in the run.
 
@@ -37,7 +37,7 @@ from mtgcn.methods.base import Method
 from mtgcn.settings import Numbers
 from mtgcn.task import Prediction, Task
 
-ALPHA = 1e-10  # added to the diagonal of L, so that it can be inverted; tiny beside its other eigenvalues
+ALPHA = 1e-10  # added to the diagonal of L, so that it can be inverted; tiny compared with its other eigenvalues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,14 @@ class PoissonLearning(Method):
     """The class with the largest solution of the Poisson equation, weighted by class sizes if they are known."""
 
     uses_features: ClassVar[bool] = False
-    class_sizes: Numbers | None = None  # b: relative sizes of the classes, in their order; none: unknown
+    class_sizes: Numbers | None = None  # b: relative class sizes, in the order of the classes; none: unknown
 
     def fit(self, task: Task) -> Prediction:
         walk, nodes = absorbing_walk(task.graph, ALPHA), task.num_nodes
         run, place = np.nonzero(task.labelled.present.cpu().numpy())
         index, classes = task.labelled.index.cpu().numpy()[run, place], task.labelled.classes.cpu().numpy()[run, place]
 
-        # ȳ of every component with labels; the last row is for all components without.
+        # ȳ of every component with labels; the last row is for all components without labels.
         with_labels, component = np.unique(walk.component[index], return_inverse=True)
         counts = np.zeros((len(with_labels) + 1, task.runs, task.num_classes))
         np.add.at(counts, (component, run, classes), 1)
@@ -76,13 +76,13 @@ class PoissonLearning(Method):
         return Prediction(np.ascontiguousarray(probabilities.transpose(1, 0, 2), dtype=np.float32))
 
     def _weights(self, counts: np.ndarray) -> np.ndarray:
-        """s: runs x classes."""
+        """The class weights s, runs x classes."""
         if self.class_sizes is None:
             return np.ones_like(counts)
         sizes = np.array(self.class_sizes)
         if len(sizes) != counts.shape[1] or sizes.min() <= 0:
             raise InputError(
-                f"class_sizes {self.class_sizes} for {counts.shape[1]} classes; give one positive number for each class"
+                f"class_sizes is {self.class_sizes}; give one positive number for each of the {counts.shape[1]} classes"
             )
         labels = counts / counts.sum(axis=1, keepdims=True)
         return sizes / sizes.sum() / np.where(counts > 0, labels, 1)

@@ -1,9 +1,9 @@
-"""Classifiers of scikit-learn on the features, without edges, as a user of tables would take them.
+"""Classifiers of scikit-learn on the features, without edges: the usual choice for tables.
 
     P = f(X)  with the classifier f fitted to the rows of the labelled nodes: X_L, y_L,
 
-or, if it is semi-supervised, to all rows X. The features X of a table are its preprocessed columns. Rows are fitted in
-the order of their keys, so that the order of the nodes does not matter. Everything runs on the CPU.
+or, if it is semi-supervised, to all rows X. The features X of a table are its preprocessed columns. Rows are sorted by
+key before the fit, so that the node order does not matter. Everything runs on the CPU.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from mtgcn.task import MISSING, Prediction, Task
 
 @dataclass(frozen=True, kw_only=True)
 class ScikitLearn(Method):
-    """The fit that all methods of this file share."""
+    """Base class of the methods of this file."""
 
     arena_groups: ClassVar[tuple[str, ...]] = ("tables",)
-    estimator: ClassVar[str]  # in scikit-learn; the settings are named as there
-    semi_supervised: ClassVar[bool] = False  # whether f sees the rows without a label
+    estimator: ClassVar[str]  # scikit-learn class; settings have the names of its parameters
+    semi_supervised: ClassVar[bool] = False  # whether f is fitted to unlabelled rows as well
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"], seed: int) -> Any:
-        """f before it is fitted."""
+        """The unfitted classifier f."""
         module, name = self.estimator.rsplit(".", 1)
         return getattr(import_module(f"sklearn.{module}"), name)(**asdict(self), random_state=seed)
 
     def probabilities(
         self, fitted: Any, rows: Float[np.ndarray, "nodes features"]
     ) -> Float[np.ndarray, "nodes classes"]:
-        """P of the classes that have labels."""
+        """Probabilities P of the classes with labels."""
         return np.asarray(fitted.predict_proba(rows))
 
     def fit(self, task: Task) -> Prediction:
@@ -57,7 +57,7 @@ class ScikitLearn(Method):
             labels[place[index[run, present]]] = classes[run, present]
             some = np.arange(len(rows)) if self.semi_supervised else np.flatnonzero(labels != UNLABELED)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of iterations, and of rows that no label reaches
+                warnings.simplefilter("ignore")  # about iterations, and about rows that no label reaches
                 fitted = self.classifier(rows, seed % 2**32).fit(rows[some], labels[some])
             found[run][:, fitted.classes_] = self.probabilities(fitted, rows)[place]
         return Prediction(found)
@@ -93,9 +93,9 @@ class LabelSpreading(ScikitLearn):
     semi_supervised: ClassVar[bool] = True
     gamma: PositiveFloat | None = None  # γ of the kernel; none: 1 / columns
     alpha: Annotated[float, Gt(0), Lt(1)] = 0.2  # α: how much a label may change
-    max_iter: PositiveInt = 100  # at most
-    kernel_rows: PositiveInt = 5000  # more rows have nearest neighbours in place of the kernel, which is rows x rows
-    n_neighbors: PositiveInt = 30  # of each row, itself included
+    max_iter: PositiveInt = 100  # most iterations
+    kernel_rows: PositiveInt = 5000  # larger tables use nearest neighbours instead of the kernel, which is rows x rows
+    n_neighbors: PositiveInt = 30  # neighbours of each row, itself included
 
     def classifier(self, rows: Float[np.ndarray, "nodes features"], seed: int) -> Any:
         from sklearn.semi_supervised import LabelSpreading as Spreading
@@ -121,8 +121,8 @@ class SklearnLogistic(ScikitLearn):
     """scikit-learn's logistic regression: f = softmax(x W + b), with a fixed ridge penalty |W|² / 2C."""
 
     estimator: ClassVar[str] = "linear_model.LogisticRegression"
-    C: PositiveFloat = 1.0  # the larger, the weaker the penalty
-    max_iter: PositiveInt = 2000  # at most
+    C: PositiveFloat = 1.0  # inverse penalty
+    max_iter: PositiveInt = 2000  # most iterations
 
 
 @dataclass(frozen=True, kw_only=True)

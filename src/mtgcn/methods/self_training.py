@@ -10,7 +10,7 @@
 Y_k holds the labelled nodes of class k; P_ij is the probability that an absorbing random walk from i ends at j; Z are
 the probabilities of the GCN; t is `per_class`.
 
-What the paper leaves open, and the choice here:
+Choices that the paper leaves open:
 - Every class ranks all nodes, so two classes may claim a node. In the authors' program it then has both labels, and so
   it has here (`contested="both"`), except that the loss is a mean over labels, not over nodes.
 - S_k ranks the nodes predicted as class k, as in the program, not all nodes.
@@ -38,7 +38,7 @@ from mtgcn.task import Prediction, Task, run_seed
 from mtgcn.training import pseudo_labels
 from mtgcn.training.loop import Phase, PseudoLabelRecord, Step
 
-Contested = Literal["both", "neither"]  # which labels a node gets that two classes claim
+Contested = Literal["both", "neither"]  # labels of a node that two classes claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +46,9 @@ class CoTraining(NetworkMethod):
     """Co-training: labels from random walks, then a GCN."""
 
     per_class: PositiveInt | None = None  # t: pseudo labels per class; None: as for mt-gcn
-    epochs: NonNegativeInt = 200  # of training
-    alpha: PositiveFloat = 1e-6  # α: absorption of the walk
-    contested: Contested = "both"  # which labels a node gets that two classes claim
+    epochs: NonNegativeInt = 200  # training epochs
+    alpha: PositiveFloat = 1e-6  # α: absorption rate of the walk
+    contested: Contested = "both"  # labels of a node that two classes claim
 
     def fit(self, task: Task) -> Prediction:
         network = self.network(task)
@@ -77,11 +77,11 @@ class SelfTraining(NetworkMethod):
     """
 
     per_class: PositiveInt | None = None  # t: pseudo labels per class in all; None: as for mt-gcn
-    epochs: NonNegativeInt = 200  # of every stage: before the first growth and after each
+    epochs: NonNegativeInt = 200  # training epochs of every stage, before the first growth and after each
     restart: bool = False  # whether a new network is trained after the last growth
 
     def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
-        """Pseudo labels, about `per_class` of each class, beside all labels so far, which are those of `task`."""
+        """Pseudo labels, about `per_class` of each class, to add to the current labels, which are those of `task`."""
         return pseudo_labels.most_confident_per_class(
             network.logits_without_dropout(), per_class, pseudo_labels.labelled_mask(task)
         )
@@ -127,8 +127,8 @@ class SelfTraining(NetworkMethod):
 class Union(SelfTraining):
     """Union: labels from random walks and from the GCN."""
 
-    alpha: PositiveFloat = 1e-6  # α: absorption of the walk
-    contested: Contested = "both"  # which labels a node gets that two classes claim
+    alpha: PositiveFloat = 1e-6  # α: absorption rate of the walk
+    contested: Contested = "both"  # labels of a node that two classes claim
 
     def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
@@ -139,7 +139,7 @@ class Union(SelfTraining):
 class Intersection(SelfTraining):
     """Intersection: labels on which random walks and the GCN agree."""
 
-    alpha: PositiveFloat = 1e-6  # α: absorption of the walk
+    alpha: PositiveFloat = 1e-6  # α: absorption rate of the walk
 
     def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
         return super().propose(network, task, per_class) & most_absorbing(task, per_class, self.alpha)

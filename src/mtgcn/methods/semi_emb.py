@@ -36,7 +36,7 @@ SMALLEST_SQUARE = 1e-12  # below this a distance is 0 and has no gradient
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedEmbedding(NetworkMethod):
-    """What the paper leaves open, and the choice here:
+    """Choices that the paper leaves open:
 
     - The embedding is the output layer, the first of the paper's three variants.
     - An epoch uses every edge, weighted, and one random partner per node, where the paper steps through single pairs.
@@ -45,7 +45,7 @@ class SemiSupervisedEmbedding(NetworkMethod):
 
     draws_by_place: ClassVar[bool] = True
     architecture: ClassVar[type[StackedNetwork]] = MLP
-    epochs: NonNegativeInt = 200  # of training
+    epochs: NonNegativeInt = 200  # training epochs
     embedding_weight: NonNegativeFloat = 1.0  # λ: weight of the embedding loss
     margin: NonNegativeFloat = 1.0  # m: distance up to which random pairs are pushed apart
 
@@ -73,7 +73,7 @@ class Edges:
     def __init__(self, graph: Graph, device: torch.device) -> None:
         adjacency = relative_adjacency(graph)
         degrees = adjacency.sum(axis=1)
-        self.total_weight = float(degrees.sum()) or 1.0  # every edge counted from both ends
+        self.total_weight = float(degrees.sum()) or 1.0  # every edge is counted at both ends
         self.laplacian = SparseOperator(sp.csr_array(sp.diags_array(degrees) - adjacency), device, symmetric=True)
 
     def mean_square(self, embedding: NodeValues) -> Float[Tensor, "runs peers"]:
@@ -84,8 +84,8 @@ class Edges:
 class Strangers:
     """A random partner for every node in every epoch.
 
-    Each run has a random order of nodes, and each epoch a random shift in that order. Every node is a partner once, so
-    gradients are added in a fixed order.
+    Each run has a random node order, and each epoch a random shift of this order. Every node is the partner of one
+    node, so gradients are added in a fixed order.
     """
 
     def __init__(self, task: Task, epochs: int) -> None:
@@ -96,7 +96,7 @@ class Strangers:
         self.order = torch.from_numpy(order).to(task.device)  # place, run
         self.place = torch.from_numpy(order.argsort(0)).to(task.device)  # node, run
         self.steps = torch.from_numpy(steps).to(task.device)  # epoch, run
-        # A tensor, so that it also advances when a CUDA graph is replayed.
+        # This is a tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros(1, dtype=torch.int64, device=task.device)
 
     def next_partners(self) -> Int[Tensor, "nodes runs"]:

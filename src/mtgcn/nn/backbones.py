@@ -1,4 +1,4 @@
-"""The networks that peers may be: chosen by name, or a user's own torch module."""
+"""Backbones of the peers: built-in networks by name, or a user-defined torch module."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mtgcn.nn.networks import APPNP, GAT, GCN, Chebyshev
 from mtgcn.shapes import Float
 from mtgcn.task import Task
 
-Factory = Callable[[int, int], nn.Module]  # from the numbers of features and classes
+Factory = Callable[[int, int], nn.Module]  # called with the numbers of features and classes
 Backbone = str | nn.Module | Factory
 
 BACKBONES: dict[str, type[StackedNetwork]] = {"gcn": GCN, "chebyshev": Chebyshev, "appnp": APPNP, "gat": GAT}
-# Settings that do not apply to a user's own module.
+# Settings that have no effect on a user-defined module.
 _NAMED_ONLY = ("hidden_channels", "dropout", "input_dropout", "decay_on", "bias", "init")
 
 
 def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
-    """Raise an `InputError` for an invalid backbone, or for settings that a user's module ignores."""
+    """Raise an `InputError` for an invalid backbone, or for settings that a user-defined module ignores."""
     if isinstance(backbone, str):
         if backbone not in BACKBONES:
             raise unknown_name("backbone", backbone, BACKBONES)
@@ -44,13 +44,11 @@ def check_backbone(backbone: Backbone, settings: NetworkSettings) -> None:
     defaults = {field.name: field.default for field in fields(NetworkSettings)}
     for name in _NAMED_ONLY:
         if getattr(settings, name) != defaults[name]:
-            raise InputError(
-                f"{name} is {getattr(settings, name)!r}, but a module of your own decides that itself; leave it out"
-            )
+            raise InputError(f"{name} has no effect on a user-defined module; omit it")
 
 
 def network_class(backbone: Backbone) -> type[StackedNetwork]:
-    """The stacked networks of a backbone."""
+    """The class of the stacked networks of a backbone."""
     return BACKBONES[backbone] if isinstance(backbone, str) else ModuleNetwork
 
 
@@ -58,8 +56,8 @@ _INITIAL, _DROPOUT = 0xA0, 0xA1  # streams of a run's seed
 
 
 class ModuleNetwork(StackedNetwork):
-    """The module `settings.backbone` for every run and peer, initialised from the run's seed and evaluated one after
-    the other.
+    """The module `settings.backbone` for every run and peer, initialised from the seed of the run. Models are evaluated
+    one after the other.
 
     `forward(x, edge_index)` or `forward(x, edge_index, edge_weight)`, as in PyTorch Geometric, returns logits or
     log-probabilities, nodes x classes. Dropout draws from torch's global generator, which is seeded by run, peer and
@@ -84,14 +82,14 @@ class ModuleNetwork(StackedNetwork):
         self._names = {name: name.replace(".", "/") for name in _numbers(template)}
         trained = {name for name, parameter in template.named_parameters() if parameter.requires_grad}
         if not trained:
-            raise InputError(f"{type(template).__name__} has no parameter that could be trained; give one that learns")
+            raise InputError(f"{type(template).__name__} has no trainable parameter; give a module that has one")
         for name, stacked in self._names.items():
             values = torch.stack([torch.stack([_numbers(one)[name].detach() for one in row]) for row in drawn])
             self.add_parameter(stacked, values, run_axis=0, trained=name in trained)
 
     @classmethod
     def bytes_per_model(cls, task: Task, settings: Any) -> int:
-        """Measured: parameters with gradient and Adam's two moments, and the tensors that a forward pass saves."""
+        """Measured memory: parameters with gradient and Adam's moments, and the tensors saved by a forward pass."""
         network = cls(task.select(np.arange(1)), 1, settings).train()
         saved: dict[int, int] = {}
 
@@ -105,7 +103,7 @@ class ModuleNetwork(StackedNetwork):
         for shared in (network.features, network.edge_index, network.edge_weight, *numbers):
             saved.pop(shared.data_ptr(), None)
         weights = sum(values.nbytes for values in numbers)
-        return 4 * weights + sum(saved.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and the losses'
+        return 4 * weights + sum(saved.values()) + 4 * 12 * task.num_nodes * task.num_classes  # and of the losses
 
     def logits(self) -> NodeValues:
         [module] = self._template
@@ -115,14 +113,14 @@ class ModuleNetwork(StackedNetwork):
             for peer in range(self.peers):
                 own = {name: getattr(self, stacked)[run, peer] for name, stacked in self._names.items()}
                 with _seeded((_DROPOUT, seed, peer, self.epoch), self.device):
-                    found.append(self._answer(module, own))
+                    found.append(self._call(module, own))
         return torch.stack(found, -1).unflatten(-1, (self.runs, self.peers))
 
     def new_epoch(self) -> None:
         self.epoch += 1
 
-    def _answer(self, module: nn.Module, numbers: dict[str, Tensor] | None = None) -> Float[Tensor, "nodes classes"]:
-        """What the module returns, called with the arguments that its `forward` takes."""
+    def _call(self, module: nn.Module, numbers: dict[str, Tensor] | None = None) -> Float[Tensor, "nodes classes"]:
+        """Calls the module with the arguments of its `forward`, and checks the result."""
         signature = inspect.signature(module.forward)
         try:
             signature.bind_partial(None, None)
@@ -137,13 +135,13 @@ class ModuleNetwork(StackedNetwork):
         if not isinstance(answer, Tensor) or answer.shape != wanted:
             found = f"a tensor of {tuple(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
             raise InputError(
-                f"{type(module).__name__} answers with {found} where {wanted[0]} nodes x {wanted[1]} classes are "
-                "wanted; give a module with one output for each class"
+                f"{type(module).__name__} returned {found}, expected {wanted[0]} nodes x {wanted[1]} classes; "
+                "give a module with one output per class"
             )
         return answer
 
     def _drawn(self, backbone: nn.Module | Factory, seed: int, peer: int) -> nn.Module:
-        """A module on the task's device, initialised from the seed of a run and the number of a peer."""
+        """A module on the task's device, initialised from the seed of the run and the number of the peer."""
         sizes = self.task.graph.num_features, self.task.num_classes
         with _seeded((_INITIAL, seed, peer), self.device):
             if made := isinstance(backbone, nn.Module):
@@ -159,11 +157,11 @@ class ModuleNetwork(StackedNetwork):
                     ) from None
                 module = backbone(*sizes)
             if not isinstance(module, nn.Module):
-                raise InputError(f"the backbone made a {type(module).__name__} of (features, classes); make a module")
+                raise InputError(f"backbone(features, classes) made a {type(module).__name__}; return a torch module")
             module = module.to(self.device, torch.float32)
             if any(is_lazy(one) for one in module.parameters()):
                 with torch.no_grad():
-                    self._answer(module.eval())  # initialises lazy parameters
+                    self._call(module.eval())  # initialises lazy parameters
             if made:
                 _reset_parameters(module)
         return module
@@ -188,7 +186,7 @@ def _reset_parameters(module: nn.Module) -> None:
 
 @contextmanager
 def _seeded(key: tuple[int, ...], device: torch.device) -> Iterator[None]:
-    """Within this context torch's generators are seeded by the key; afterwards they are restored."""
+    """Seed torch's generators by the key within this context, and restore them afterwards."""
     seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

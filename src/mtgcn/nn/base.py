@@ -1,4 +1,4 @@
-"""What all stacked networks share: axes, settings, and parameters for all runs and peers."""
+"""Base classes of stacked networks: axes, settings, and parameters for all runs and peers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 NODES, CLASSES, RUNS, PEERS = range(4)
-NodeValues = Float[Tensor, "nodes classes runs peers"]  # of every model at every node
+NodeValues = Float[Tensor, "nodes classes runs peers"]  # values of every model at every node
 
 
 def rows_at(values: NodeValues, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
@@ -43,22 +43,22 @@ def each_peer(values: NodeValues) -> Float[np.ndarray, "runs peers nodes classes
     return values.permute(2, 3, 0, 1).contiguous().cpu().numpy()
 
 
-FeatureScaling = Literal["sum", "length", "none"]  # what each feature row is divided by
+FeatureScaling = Literal["sum", "length", "none"]  # norm that feature rows are divided by
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(Settings):
-    """Settings of the GCN-like methods. Defaults are the paper's, or those of its authors' program."""
+    """Settings of GCN-like networks. Defaults are those of the MT-GCN paper or of its authors' program."""
 
-    hidden_channels: PositiveInt = 16  # of the hidden layer
-    dropout: Rate = 0.5  # on the hidden layer
-    input_dropout: Rate = 0.0  # on the features; any other value costs one product per model
-    learning_rate: LearningRate = 0.01  # of Adam
-    weight_decay: NonNegativeFloat = 5e-4  # of Adam: added to the gradient
-    decay_on: Literal["all", "first-layer"] = "all"  # which parameters the weight decay pulls on
-    bias: bool = True  # whether each layer adds one
-    init: Literal["uniform", "glorot"] = "uniform"  # uniform: within 1 / sqrt(outputs)
-    feature_scaling: FeatureScaling = "sum"  # what each feature row is divided by
+    hidden_channels: PositiveInt = 16  # width of the hidden layer
+    dropout: Rate = 0.5  # dropout on the hidden layer
+    input_dropout: Rate = 0.0  # dropout on the features; above 0, each model needs a separate product
+    learning_rate: LearningRate = 0.01  # learning rate of Adam
+    weight_decay: NonNegativeFloat = 5e-4  # weight decay, added to the gradient as in Adam
+    decay_on: Literal["all", "first-layer"] = "all"  # parameters with weight decay
+    bias: bool = True  # whether layers have a bias
+    init: Literal["uniform", "glorot"] = "uniform"  # initial weights; uniform: within 1 / sqrt(outputs)
+    feature_scaling: FeatureScaling = "sum"  # norm that feature rows are divided by
 
 
 class StackedParameters(nn.Module):
@@ -72,10 +72,10 @@ class StackedParameters(nn.Module):
         self._run_axis: dict[str, int] = {}
 
     def new_epoch(self) -> None:
-        """Draw fresh random numbers; until the next call every forward pass uses the same ones."""
+        """Draw new dropout masks; all forward passes use them until the next call."""
 
     def resume_after(self, epoch: int) -> None:
-        """Draw the random numbers that follow this epoch."""
+        """Restore the random state after this epoch."""
 
     def add_parameter(self, name: str, values: Tensor, run_axis: int, *, trained: bool = True) -> None:
         """Register the values of all models as a parameter, or as a buffer if they are not `trained`."""
@@ -91,7 +91,7 @@ class StackedParameters(nn.Module):
         return list(self.parameters())
 
     def trained(self) -> dict[str, np.ndarray]:
-        """All values as arrays with runs as the first axis, for `load_trained`."""
+        """All parameters as arrays with runs as the first axis, for `load_trained`."""
         return {
             name: np.ascontiguousarray(np.moveaxis(getattr(self, name).detach().cpu().numpy(), axis, 0))
             for name, axis in self._run_axis.items()
@@ -99,15 +99,15 @@ class StackedParameters(nn.Module):
 
     @torch.no_grad()
     def load_trained(self, parameters: Mapping[str, np.ndarray]) -> None:
-        """Load the values that `trained` returned for a stack with the same settings, features and classes."""
+        """Load parameters that `trained` returned for a stack with the same settings, features and classes."""
         for name, axis in self._run_axis.items():
             own = getattr(self, name)
             wanted = tuple(own.movedim(axis, 0).shape)
             given = parameters.get(name, np.empty(0))
             if given.shape != wanted:
                 raise InputError(
-                    f"trained {name} of shape {given.shape} where this network has {wanted}; use settings and a graph "
-                    "with the features and classes that it was trained with"
+                    f"stored {name} has shape {given.shape}, this network needs {wanted}; use the settings, features "
+                    "and classes of the training"
                 )
             own.copy_(torch.from_numpy(np.moveaxis(given, 0, axis).copy()))
 
@@ -117,10 +117,10 @@ class StackedParameters(nn.Module):
 
     @torch.no_grad()
     def copy_runs(self, given: dict[str, Tensor], target: dict[str, Tensor], runs: Bool[Tensor, "runs *peers"]) -> None:
-        """target := given for the marked runs, or the marked peers of runs."""
+        """Copy `given` to `target` for the marked runs, or for the marked peers of runs."""
         for name, axis in self._run_axis.items():
             shape = [1] * given[name].ndim
-            shape[axis : axis + runs.ndim] = runs.shape  # in every parameter, peers follow runs
+            shape[axis : axis + runs.ndim] = runs.shape  # the axis of peers follows the axis of runs
             target[name].copy_(torch.where(runs.view(shape), given[name], target[name]))
 
 
@@ -134,11 +134,11 @@ class StackedNetwork(StackedParameters, ABC):
     @classmethod
     @abstractmethod
     def bytes_per_model(cls, task: Task, settings: Any) -> int:
-        """About the memory of one model in training."""
+        """Approximate memory (bytes) of one model in training."""
 
     @abstractmethod
     def logits(self) -> NodeValues:
-        """Logits of every model at every node; with dropout in training mode."""
+        """Logits of every model at every node, with dropout in training mode."""
 
     def logits_at(self, index: Int[Tensor, "runs some"]) -> Float[Tensor, "some classes runs peers"]:
         """Logits at a few nodes of each run."""
@@ -153,7 +153,7 @@ class StackedNetwork(StackedParameters, ABC):
         return logits
 
     def probabilities(self) -> NodeValues:
-        """The probability of every class, without dropout."""
+        """Class probabilities, without dropout."""
         return self.logits_without_dropout().softmax(CLASSES)
 
 
@@ -161,12 +161,12 @@ class MLP(StackedNetwork):
     """Z = ReLU(X Θ0) Θ1 with dropout on the hidden layer; subclasses define how layers use the graph."""
 
     FIRST_LAYER: ClassVar[tuple[str, ...]] = ("weight0", "bias0")
-    NUMBERS_PER_CLASS: ClassVar[int] = 12  # that training holds for each node
+    NUMBERS_PER_CLASS: ClassVar[int] = 12  # numbers per node and class in memory during training
 
     weight0: nn.Parameter  # features, runs, peers, hidden: Θ0
     bias0: Tensor  # runs, peers, hidden; zeros if `bias` is off
     weight1: nn.Parameter  # runs, peers, hidden, classes: Θ1
-    bias1: Tensor  # classes, runs, peers; likewise
+    bias1: Tensor  # classes, runs, peers; zeros if `bias` is off
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class MLP(StackedNetwork):
         inputs: int | None = None,
     ) -> None:
         super().__init__(task, peers, settings)
-        if input_product is None:  # X Θ0, without the graph
+        if input_product is None:  # X Θ0, which does not use the graph
             features = scaled_features(task.graph, settings.feature_scaling)
             chain = (operator(features, task.device),)
             input_product = InputProduct(chain, features, None, task, peers, settings.input_dropout)
@@ -193,12 +193,12 @@ class MLP(StackedNetwork):
 
     @staticmethod
     def width(settings: NetworkSettings) -> int:
-        """Of the hidden layer."""
+        """Width of the hidden layer."""
         return settings.hidden_channels
 
     @classmethod
     def bytes_per_model(cls, task: Task, settings: Any) -> int:
-        """Weights with gradient and Adam's two moments, and activations."""
+        """Memory of weights with gradient and Adam's two moments, and of activations."""
         hidden = cls.width(settings)
         at_nodes = task.num_nodes * (8 * hidden + cls.NUMBERS_PER_CLASS * task.num_classes)
         return 4 * (4 * task.graph.num_features * hidden + at_nodes)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
 
-MAX_EMBEDDINGS = 2**24  # numbers in the embeddings of all nodes
+MAX_EMBEDDINGS = 2**24  # most numbers in the embeddings of all nodes
 MIN_DIMENSIONS = 64
-MIN_CORRUPTIONS = 2  # used in turn
-MAX_CORRUPTED = 2**26  # numbers in all of them
+MIN_CORRUPTIONS = 2  # fewest corrupted graphs
+MAX_CORRUPTED = 2**26  # most numbers in all corrupted graphs
 TEMPORARY_TABLES = 7  # temporary tables of propagated features
 
 
@@ -44,34 +44,34 @@ class Propagation:
 
 @dataclass(frozen=True)
 class InfomaxSettings(Settings):
-    """Training of two encoders side by side, without and with weight decay."""
+    """Settings of training two encoders together, one without and one with weight decay."""
 
-    dimensions: PositiveInt = 256  # of an encoder's embeddings
-    width: PositiveInt = 256  # of its input
-    epochs: NonNegativeInt = 200  # of one batch each
+    dimensions: PositiveInt = 256  # width of an encoder's embeddings
+    width: PositiveInt = 256  # width of an encoder's input
+    epochs: NonNegativeInt = 200  # training steps, each on one batch
     learning_rate: LearningRate = 0.002
     held_decay: NonNegativeFloat = 4e-3  # weight decay of the second encoder
     batch_size: PositiveInt = 512  # nodes per training step
-    max_corruptions: PositiveInt = 8  # corrupted graphs used in turn; fewer on large graphs
-    slope: NonNegativeFloat = 0.25  # of the activation below 0: the initial value of the paper's PReLU
+    max_corruptions: PositiveInt = 8  # corrupted graphs, used alternately; fewer on large graphs
+    slope: NonNegativeFloat = 0.25  # slope of the activation below 0, the initial value of the paper's PReLU
 
     @property
     def weight_decays(self) -> tuple[float, ...]:
-        """Of every encoder."""
+        """Weight decay of each encoder."""
         return (0.0, self.held_decay)
 
     def for_graph(self, graph: Graph) -> InfomaxSettings:
-        """Shorter embeddings on large graphs, to bound memory."""
+        """These settings with narrower embeddings on large graphs, to bound memory."""
         limit = MAX_EMBEDDINGS // max(1, graph.num_nodes)
         return replace(self, dimensions=min(self.dimensions, max(limit, MIN_DIMENSIONS)))
 
     def corruptions(self, nodes: int, width: int) -> int:
-        """The number of corrupted graphs; fewer where they would take much memory."""
+        """The number of corrupted graphs; fewer if they would take much memory."""
         return min(self.max_corruptions, max(MIN_CORRUPTIONS, MAX_CORRUPTED // max(1, nodes * width)))
 
     def bytes_for(self, graph: Graph) -> int:
-        """About the memory of training: the propagated features several times, and weights with gradient and Adam's two
-        moments."""
+        """Approximate memory (bytes) of training: several copies of the propagated features, and weights with gradient
+        and Adam's two moments."""
         width, encoders = min(num_components(self.width, graph), graph.num_features), len(self.weight_decays)
         tables = (TEMPORARY_TABLES + self.corruptions(graph.num_nodes, width)) * graph.num_nodes * width
         return 4 * (tables + 5 * (graph.num_features + self.dimensions) * self.dimensions * encoders)
@@ -87,8 +87,8 @@ class Views:
 
 
 class Infomax(StackedParameters):
-    """One-layer encoders, each with a discriminator that compares a node with the summary: the peers of a stack with
-    one run, with different seeds and weight decays."""
+    """One-layer encoders, each with a discriminator that compares nodes with a summary of the graph. The encoders are
+    peers of a stack with one run, and have different seeds and weight decays."""
 
     weight: nn.Parameter  # width, runs, encoders, dimensions
     bias: nn.Parameter  # runs, encoders, dimensions
@@ -114,7 +114,7 @@ class Infomax(StackedParameters):
         self.to(views.rows.dtype)
         self.slope = settings.slope
         self.weight_decays = torch.tensor(settings.weight_decays, device=device)
-        # A tensor, so that it also advances when a CUDA graph is replayed.
+        # This is a tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
 
     def new_epoch(self) -> None:
@@ -124,7 +124,7 @@ class Infomax(StackedParameters):
         self.epoch.fill_(epoch)
 
     def loss(self) -> Float[Tensor, "runs encoders"]:
-        """Binary cross-entropy of original and corrupted nodes of the current batch, plus weight decay."""
+        """Binary cross-entropy on original and corrupted nodes of the current batch, plus weight decay."""
         views, gather_rows = self.views, self.communicator.gather_rows
         number = (self.epoch - 1).clamp(max=len(views.batches) - 1)
         batch, corruption = views.batches.index_select(0, number)[0], number % len(views.corrupted)
@@ -133,10 +133,10 @@ class Infomax(StackedParameters):
         weight, bias, discriminator = self.weight, self.bias, self.discriminator[0]
         positive, corrupted = (activated(rows @ weight.flatten(1), bias.flatten(), self.slope) for rows in batches)
         summary = positive.mean(0).sigmoid().view(self.peers, -1, 1)  # encoders, dimensions, 1
-        # Block-diagonal, so that one product serves all encoders.
+        # The matrix is block-diagonal, so that one product serves all encoders.
         compared = torch.block_diag(*(discriminator @ summary))
         loss = functional.softplus(-(positive @ compared)).mean(0) + functional.softplus(corrupted @ compared).mean(0)
-        # Half the squared norm of an encoder's parameters, times the decay, has Adam's gradient.
+        # The gradient of half the squared norm, times the decay, is that of weight decay in Adam.
         squares = weight[:, 0].square().sum((0, 2)) + bias[0].square().sum(1) + discriminator.square().sum((1, 2))
         return (loss + self.weight_decays / 2 * squares)[None]
 

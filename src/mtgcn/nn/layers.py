@@ -1,4 +1,4 @@
-"""Building blocks of stacked networks: initial weights, dropout, products with stacked weights."""
+"""Building blocks of stacked networks: initial weights, dropout and products with stacked weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def uniform(seeds: Sequence[int], shape: Sequence[int], bound: float, label: int) -> Float[Tensor, "runs *shape"]:
-    """Uniform numbers in (-bound, bound), for each run from its own seed; `label` distinguishes parameters."""
+    """Uniform random numbers in (-bound, bound), drawn from the seed of each run; `label` distinguishes parameters."""
     draws = np.empty((len(seeds), *shape), dtype=np.float32)
     for seed, draw in zip(seeds, draws, strict=True):
         np.random.default_rng([seed, label]).random(out=draw, dtype=np.float32)
@@ -30,7 +30,7 @@ def uniform(seeds: Sequence[int], shape: Sequence[int], bound: float, label: int
 
 
 class ReluDropout(torch.autograd.Function):
-    """ReLU and dropout, in place; gradient passes where the result is not 0."""
+    """ReLU and dropout, in place. The gradient passes where the result is not 0."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: Tensor | None) -> Tensor:
@@ -47,15 +47,15 @@ class ReluDropout(torch.autograd.Function):
         return torch.ops.aten.threshold_backward(gradient, result, 0), None
 
 
-BITS = 32  # in a word
+BITS = 32  # bits of a word
 
 
 class DropoutStream:
-    """Dropout masks for a stack of runs: `units` values for each node of each run and epoch, 1 for kept units.
+    """Dropout masks for a stack of runs: `units` values for each node, run and epoch, 1 for kept units.
 
-    Masks are a hash of seed, epoch and node. They do not depend on other runs, on the device or on the nodes of the
-    same call, so that a part of a graph is computed exactly as the whole graph. At the rate 0.5 a unit costs one random
-    bit, at other rates a word of 32.
+    Masks are hashes of seed, epoch and node. They do not depend on other runs, on the device or on the other nodes of a
+    call, so a part of a graph is computed exactly as the whole graph. A unit needs one random bit at the rate 0.5, and
+    32 bits at other rates.
     """
 
     def __init__(self, seeds: Sequence[int], units: int, rate: float, device: torch.device, label: int = 0xD0) -> None:
@@ -63,21 +63,21 @@ class DropoutStream:
         self.words = units if rate != 0.5 else -(-units // BITS)
         keys = [np.random.SeedSequence([seed, label]).generate_state(2, np.uint32).view(np.int32) for seed in seeds]
         self.keys = torch.from_numpy(np.stack(keys)).to(device)  # runs, 2
-        # A tensor, so that it also advances when a CUDA graph is replayed.
+        # This is a tensor, so that it also advances when a CUDA graph is replayed.
         self.epoch = torch.zeros((), dtype=torch.int32, device=device)
 
     def advance(self) -> None:
-        """The next epoch, with new masks."""
+        """Go to the next epoch, which has new masks."""
         self.epoch += 1
 
     def go_to(self, epoch: int) -> None:
-        """Continue after `epoch` epochs, for a resumed training."""
+        """Set the state after `epoch` epochs, to resume training."""
         self.epoch.fill_(epoch)
 
     def kept(
         self, nodes: Int[Tensor, "nodes"], runs: Int[Tensor, "nodes"] | None = None
     ) -> Float[Tensor, "nodes *any"]:
-        """Masks of these nodes in every run (nodes, runs, units), or of each in one of the `runs` (nodes, units)."""
+        """Masks of the nodes in every run (nodes, runs, units), or of each node in one of the `runs` (nodes, units)."""
         nodes = nodes[:, None] if runs is None else nodes
         first_key, second_key = (self.keys if runs is None else self.keys[runs]).unbind(-1)
         counter = nodes.to(torch.int32)[..., None] * self.words + torch.arange(
@@ -96,7 +96,7 @@ class DropoutStream:
 
 
 def _bits(words: Int[Tensor, "*any words"]) -> Float[Tensor, "*any bits"]:
-    """The bits of each word, lowest first; a byte-wise lookup is faster than shifts."""
+    """The bits of each word, lowest first, by a table of bytes, which is faster than shifts."""
     return torch.embedding(_bits_of_a_byte(words.device), words.view(torch.uint8).int()).flatten(-2)
 
 
@@ -107,15 +107,15 @@ def _bits_of_a_byte(device: torch.device) -> Float[Tensor, "256 8"]:
 
 
 def _scrambled(words: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-    """Mixes 32-bit words (xor-shift-multiply)."""
+    """Hashed 32-bit words (xor-shift-multiply)."""
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
-        # >> keeps the sign; the mask makes it the shift of an unsigned word.
+        # >> copies the sign bit; the mask makes it an unsigned shift.
         words = (words ^ ((words >> shift) & ((1 << (BITS - shift)) - 1))) * factor
     return words ^ ((words >> 15) & ((1 << 17) - 1))
 
 
 class InputProduct:
-    """X Θ for the stacked Θ, or Â X Θ with `adjacency`: by `chain`, or with dropout on X by X and Â."""
+    """X Θ or, with `adjacency`, Â X Θ for stacked Θ: by `chain` or, with dropout on X, by separate products."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class InputProduct:
         return weight
 
     def _dropped(self, weight: Tensor) -> Tensor:
-        # Every model drops other features, so models are multiplied one by one.
+        # Models drop different features, so they are multiplied one by one.
         weights = self.stream.kept(self.entries) / (1 - self.rate)  # entries, runs, peers
         _, runs, peers, _ = weight.shape
         products = [
@@ -162,14 +162,14 @@ class InputProduct:
 def modelwise_product(
     hidden: Float[Tensor, "nodes runs peers hidden"], weight: Float[Tensor, "runs peers hidden classes"]
 ) -> Float[Tensor, "nodes classes runs peers"]:
-    """Each model's hidden layer times that model's weights."""
+    """The product of hidden layer and weights for each model."""
     how = _BatchedProduct if hidden.is_cuda else _GroupedProduct
     product: Tensor = how.apply(hidden.flatten(1, 2), weight.flatten(0, 1))
     return reshaped(product, (*product.shape[:2], *weight.shape[:2]))
 
 
 class _BatchedProduct(torch.autograd.Function):
-    """One batched product over models. The gradient of the weights is summed over slices of nodes, to fill the GPU."""
+    """One batched product over models. Weight gradients are summed over slices of nodes, to use the whole GPU."""
 
     SLICES = 32
 
@@ -192,8 +192,8 @@ class _BatchedProduct(torch.autograd.Function):
 
 
 class _GroupedProduct(torch.autograd.Function):
-    """On the CPU, products with few columns waste the vector units. Groups of models as one product with a
-    block-diagonal matrix take less than half the time."""
+    """One product with a block-diagonal matrix for each group of models. On the CPU this takes less than half the time,
+    since products with few columns waste the vector units."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:

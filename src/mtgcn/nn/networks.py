@@ -1,4 +1,4 @@
-"""Stacked networks, for all runs and peers at once: GCN, Chebyshev networks, APPNP and GAT."""
+"""Stacked networks: GCN, Chebyshev networks, APPNP and GAT, each for all runs and peers at once."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class GCN(MLP):
         product = InputProduct(chain, features, adjacency, task, peers, settings.input_dropout)
         super().__init__(task, peers, settings, product)
         self.operators, self.adjacency = operators, adjacency
-        # Â (H Θ1) or (Â H) Θ1: the product with Â should meet the narrower of the two.
+        # Compute Â (H Θ1) or (Â H) Θ1, whichever multiplies Â by fewer columns.
         self._propagate_hidden = settings.hidden_channels < task.num_classes
-        # By the id of the index tensor, which is stored so that the id stays in use.
+        # The key is the id of the index tensor, which is stored, so that the id stays in use.
         self._blocks: dict[int, tuple[Tensor, normalisation.ComputationBlock | None]] = {}
 
     def logits(self) -> NodeValues:
@@ -58,7 +58,7 @@ class GCN(MLP):
         return torch.einsum("srph,rphc->scrp", propagated, self._readout_weight) + self.bias1
 
     def _block(self, index: Int[Tensor, "runs some"]) -> normalisation.ComputationBlock | None:
-        """The computation block of these nodes; None if the whole graph is cheaper."""
+        """The computation block of these nodes, or None if the whole graph is cheaper."""
         if self.settings.input_dropout or not self.task.communicator.has_whole_graph:
             return None
         if id(index) not in self._blocks:
@@ -74,7 +74,7 @@ class Chebyshev(MLP):
     """Z = Σ_k T_k(L̃) ReLU(Σ_k T_k(L̃) X Θ0_k) Θ1_k, k = 0 … `degree` (Defferrard et al., 2016), for all runs and peers
     at once.
 
-    The receptive field is `2 · degree` hops, so every epoch computes the whole graph.
+    The receptive field spans `2 · degree` hops, so every epoch computes the whole graph.
     """
 
     weight0: nn.Parameter  # features, runs, peers, (degree + 1) · hidden: Θ0_0, Θ0_1, …
@@ -86,7 +86,7 @@ class Chebyshev(MLP):
 
     @staticmethod
     def terms(settings: Any) -> int:
-        """degree + 1; the degree is 2 where it is no setting."""
+        """degree + 1; the degree is 2 if the settings have none."""
         return 1 + int(getattr(settings, "degree", 2))
 
     @classmethod
@@ -94,7 +94,7 @@ class Chebyshev(MLP):
         return cls.terms(settings) * super().bytes_per_model(task, settings)
 
     def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
-        # The weights of each k are initialised as a separate layer.
+        # The weights of each k are initialised like a separate layer.
         initial, terms = super()._initial, self.terms(self.settings)
         return torch.cat([initial(inputs, outputs, label + 4 * k) for k in range(terms)], -1)
 
@@ -112,7 +112,7 @@ class Chebyshev(MLP):
 def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: SparseOperator) -> Tensor:
     """Σ_k T_k(L̃) · terms[k], T_k the Chebyshev polynomials, T_0 = I, T_1 = L̃, T_k = 2 L̃ T_k-1 - T_k-2.
 
-    By Clenshaw's scheme, from the last term to the first: one product with L̃ per degree, none with its powers.
+    Computed by Clenshaw's scheme, from the last term to the first, with one product with L̃ per degree.
     """
     *terms, ahead = terms
     beyond: Tensor | None = None
@@ -124,7 +124,7 @@ def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: Spar
 
 
 class MLPWithAdjacency(MLP):
-    """An MLP beside Â; subclasses propagate before, between or after its layers."""
+    """An MLP that also holds Â; subclasses propagate before, between or after its layers."""
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings) -> None:
         super().__init__(task, peers, settings)
@@ -134,7 +134,7 @@ class MLPWithAdjacency(MLP):
 class APPNP(MLPWithAdjacency):
     """Z_0 = ReLU(X Θ0) Θ1, then Z_k+1 = (1 - α) Â Z_k + α Z_0 (Gasteiger et al., 2019), for all runs and peers.
 
-    The receptive field is `STEPS` hops, so every epoch computes the whole graph.
+    The receptive field spans `STEPS` hops, so every epoch computes the whole graph.
     """
 
     STEPS = 10  # K in the paper
@@ -146,8 +146,8 @@ class APPNP(MLPWithAdjacency):
 
 
 class RowNetwork(MLP):
-    """Z = ReLU(R Θ0) Θ1 with the same dense rows R of the nodes for all runs and peers. Only the rows of the nodes that
-    are asked for are computed."""
+    """Z = ReLU(R Θ0) Θ1 with the same dense rows R of the nodes for all runs and peers. Only requested nodes are
+    computed."""
 
     def __init__(self, task: Task, peers: int, settings: NetworkSettings, rows: Float[Tensor, "nodes width"]) -> None:
         product = InputProduct((DenseOperator(rows),), None, None, task, peers, dropout=0.0)
@@ -164,17 +164,17 @@ class RowNetwork(MLP):
         return torch.einsum("rsph,rphc->scrp", hidden, self._readout_weight) + self.bias1
 
 
-HEADS = 8  # of the first layer; the second has one
-SLOPE = 0.2  # of the leaky ReLU
+HEADS = 8  # attention heads of the first layer; the second has one
+SLOPE = 0.2  # negative slope of the leaky ReLU
 # Messages are computed for a few runs at a time, and again for the gradient, to save memory.
-CARRIED_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # numbers
+CARRIED_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}  # numbers in the messages of these runs
 
 
 class GAT(MLP):
     """Two layers H'_i = Σ_j α_ij H_j with α_i = softmax over i and its neighbours j of LeakyReLU(a·[H_i | H_j]), H the
     layer's input times Θ (Veličković et al., 2018), for all runs and peers at once.
 
-    The first layer has 8 heads, laid side by side, and an ELU. Dropout falls on the hidden layer and on the α of both
+    The first layer has 8 concatenated heads and an ELU. Dropout applies to the hidden layer and to the α of both
     layers. Edge weights are ignored.
     """
 
@@ -198,7 +198,7 @@ class GAT(MLP):
 
     @staticmethod
     def width(settings: NetworkSettings) -> int:
-        """A head has half of `hidden_channels`, which makes the paper's 8 x 8 of the default 16."""
+        """Width of the hidden layer. A head has half of `hidden_channels`: 8 heads of 8 by default, as in the paper."""
         return HEADS * max(1, settings.hidden_channels // 2)
 
     @classmethod
@@ -210,7 +210,7 @@ class GAT(MLP):
     def _initial(self, inputs: int, outputs: int, label: int) -> Float[Tensor, "runs peers inputs outputs"]:
         if label:
             return super()._initial(inputs, outputs, label)
-        # Each head of the first layer is initialised as a separate layer, as is each half of a.
+        # Each head of the first layer, and each half of a, is initialised like a separate layer.
         initial = super()._initial
         return torch.cat([initial(inputs, outputs // HEADS, label=10 + head) for head in range(HEADS)], -1)
 
@@ -226,7 +226,7 @@ class GAT(MLP):
         hidden = elu(attended.permute(0, 2, 3, 4, 1).flatten(-2) + self.bias0)  # nodes, runs, peers, heads · channels
         if self._drops:
             hidden = hidden * self.dropout.kept(self._all_nodes).view_as(hidden)
-        projected = modelwise_product(hidden, self._readout_weight).unsqueeze(-1)  # one head
+        projected = modelwise_product(hidden, self._readout_weight).unsqueeze(-1)  # the second layer has one head
         return self._attended(projected, self.attention1, self.edge_dropout[1]).squeeze(-1) + self.bias1
 
     def _attended(
@@ -251,7 +251,7 @@ class GAT(MLP):
 
 
 class _Edges:
-    """Every edge in both directions and all self-loops, ordered by target."""
+    """Every edge in both directions and all self-loops, sorted by target."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
         pattern = normalisation.normalized_adjacency(graph)
@@ -259,7 +259,7 @@ class _Edges:
         count, target = pattern.nnz, np.repeat(np.arange(self.nodes), np.diff(pattern.indptr))
         self.all = torch.arange(count, device=device)
         self.source, self.target = (torch.from_numpy(end).to(device) for end in (pattern.indices.astype(int), target))
-        # Sums over edges in a fixed order, which scatter-add on a GPU does not have.
+        # Sums over edges in a fixed order, unlike scatter-add on a GPU.
         self.target_of, self.source_of = (
             SparseOperator(sp.csr_array((np.ones(count), (np.arange(count), end)), (count, self.nodes)), device)
             for end in (target, pattern.indices)

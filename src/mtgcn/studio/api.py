@@ -11,13 +11,15 @@ import os
 import secrets
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from html import escape
 from pathlib import Path
 from time import perf_counter, time
 from typing import Annotated, Any
 
 import torch
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,6 +37,7 @@ MAX_EDGES = 10_000  # of a new node
 MAX_FEATURES = 100_000
 TOKEN_VARIABLE = "MTGCN_TOKEN"  # a token that outlives the process
 SHUTDOWN_SECONDS = 5
+THREADS = 2  # that compute, so that an explanation holds up no prediction; more wait for Python's lock
 
 Id = Annotated[str, Field(max_length=1000)] | int
 
@@ -70,10 +73,16 @@ def application(folder: Path) -> FastAPI:
     """The endpoints for the model in a folder."""
     model = load_model(folder)
     scorer = model.scorer()
-    torch.set_num_threads(1)  # requests are computed side by side
+    torch.set_num_threads(1)  # for a few rows more threads wait for each other
     threadpool_limits(1)
     names, nodes = [str(name) for name in model.classes_], model.graph_.num_nodes
-    app = FastAPI(title="mtgcn", version=__version__, docs_url=None, redoc_url=None)
+
+    @asynccontextmanager
+    async def few_threads(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
+        yield
+
+    app = FastAPI(title="mtgcn", version=__version__, docs_url=None, redoc_url=None, lifespan=few_threads)
 
     @app.post("/predict")
     def predict(new: NewNode) -> Answer:
@@ -90,12 +99,12 @@ def application(folder: Path) -> FastAPI:
         return model.explain(known.node, known.versus).to_dict()
 
     @app.get("/health")
-    def health() -> dict[str, Any]:
+    async def health() -> dict[str, Any]:
         """Whether the server answers, and for which model."""
         return {"status": "ok", "version": __version__, "model": folder.name, "nodes": nodes, "classes": names}
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def page() -> str:
+    async def page() -> str:
         """The OpenAPI description as a page without scripts, since nothing is loaded from other hosts."""
         description = app.openapi()
         parts = [

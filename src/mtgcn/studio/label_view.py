@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from mtgcn.estimator.explanation import COLUMNS, LABELS, NEAREST, NEIGHBOURS, Explanation
+from nicegui import ui
+
+from mtgcn.estimator.explanation import COLUMNS, LABELS, NEAREST, NEIGHBOURS, Explanation, bars_html
 from mtgcn.studio.elements import Tag, View, button, key, on_value, swatch, tag
 from mtgcn.studio.map_view import MapPane
 from mtgcn.studio.nodes import Node, Nodes, NodeView
@@ -209,15 +211,9 @@ class LabelView(View):
 
     def _draw_explanation(self, found: Explanation) -> None:
         tag("p", found.sentence, "small", id="explanation")
-        for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST):
-            parts = found.tables.get(title, [])[:MAX_REASONS]
-            if parts:
-                tag("h3", title.capitalize())
-                with tag("dl", classes="facts"):
-                    for part in parts:
-                        with tag("div"):
-                            tag("dt", part.name)
-                            tag("dd", f"{part.value:+.3f}")
+        titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
+        bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
+        ui.html(bars, sanitize=False).classes("scroll")  # its names are escaped
 
     def _draw_neighbours(self, view: NodeView) -> None:
         """The neighbours with their columns beside those of the node, if it has any."""

@@ -1,1 +1,1 @@
-"""Training of stacked models: loop, losses, pseudo labels, progress and records."""
+"""Training of stacked models: training loop, losses, pseudo labels, calibration and progress."""

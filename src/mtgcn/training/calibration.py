@@ -4,9 +4,9 @@ Of n held-out labels a share s is predicted correctly. The accuracy on unlabelle
 
     accuracy ~ Beta(m p + v s, m (1 - p) + v (1 - s)),   v = n w / (1 + n / n_max)
 
-    p, m    mean of the prior and the number of labels that it counts as
-    w       worth of a held-out label. Fits without a fold differ from the final fit and from each other, so w < 1
-    n_max   the more labels, the more that difference limits the precision
+    p, m    mean of the prior, and the number of labels that it counts as
+    w       weight of a held-out label, below 1, since fits without a fold differ from the final fit and from each other
+    n_max   limit of the precision: with many labels, these differences dominate
 
 `benchmarks/calibration.py --fit` estimates the four constants by maximum likelihood on development data sets.
 """
@@ -25,13 +25,13 @@ from torch import Tensor
 from mtgcn.shapes import Bool, Float
 
 MIN_PROBABILITY = 1e-7  # lower bound before taking logarithms
-MAX_TEMPERATURE = 10.0  # the minimum is its inverse
-BISECTIONS = 20  # of the logarithm of the temperature: to 1e-5
+MAX_TEMPERATURE = 10.0  # largest temperature; its inverse is the smallest
+BISECTIONS = 20  # bisection steps on the log temperature, precise to 1e-5
 
 
 @dataclass(frozen=True)
 class AccuracyPrior:
-    """What is known about accuracy before any label is held out."""
+    """The prior distribution of accuracy, before any label is held out."""
 
     accuracy: float = 0.61  # p
     labels: float = 2.8  # m
@@ -39,7 +39,7 @@ class AccuracyPrior:
     max_labels: float = 210.0  # n_max
 
     def distribution(self, share: Any, labels: Any) -> tuple[Any, Any]:
-        """Both parameters of the beta distribution, given the accuracy on this number of held-out labels.
+        """Parameters of the beta distribution, given the share of held-out labels predicted correctly and their number.
 
         >>> AccuracyPrior(0.6, 10, 0.5, math.inf).distribution(0.75, 40)
         (21.0, 9.0)
@@ -52,9 +52,9 @@ def matching_temperature(
     probabilities: Float[Tensor, "runs nodes classes"],
     confidence: Float[Tensor, "runs"],
     counted: Bool[Tensor, "runs nodes"],
-    over_processes: Callable[[Tensor], Tensor] = lambda values: values,  # sums values of all processes
+    over_processes: Callable[[Tensor], Tensor] = lambda values: values,  # sums over processes
 ) -> Float[Tensor, "runs"]:
-    """The temperature at which the probability of the predicted class has this mean over the nodes counted."""
+    """The temperature at which the mean probability of the predicted class over the counted nodes has a given value."""
     low = torch.full_like(confidence, -math.log(MAX_TEMPERATURE))
     high, total = -low, over_processes(counted.sum(1)).clamp(min=1)
     logits = probabilities.clamp(min=MIN_PROBABILITY).log()
@@ -69,9 +69,9 @@ def matching_temperature(
 
 def tempered(
     probabilities: Float[np.ndarray, "*rest classes"],
-    temperature: Any,  # a number, or one per run
+    temperature: Any,  # one number, or one per run
 ) -> Float[np.ndarray, "*rest classes"]:
-    """Probabilities with their logarithms divided by a temperature: flatter above 1, sharper below.
+    """Probabilities with logarithms divided by a temperature: flatter above 1, sharper below.
 
     >>> tempered(np.array([0.8, 0.2]), 2).round(3)  # odds 2 to 1 instead of 4 to 1
     array([0.667, 0.333])

@@ -1,6 +1,6 @@
 """The training loop for a stack of models, with Adam, checkpoints, and records of predictions and pseudo labels.
 
-On a GPU each phase is recorded once and replayed.
+On a GPU an epoch of each phase is recorded once as a CUDA graph and replayed.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Phase:
-    """Epochs that minimise the same losses."""
+    """A training phase: consecutive epochs with the same losses."""
 
     epochs: int
     step: Callable[[], Step]
     after_epoch: Callable[[], None] = lambda: None
-    before: Callable[[], None] = lambda: None  # once, after the previous phases
+    before: Callable[[], None] = lambda: None  # called once, after the previous phases
 
 
 def train(
@@ -61,12 +61,12 @@ def train(
     record: PseudoLabelRecord | None = None,
     after_epoch: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
-    """Minimise the losses of each phase in turn; returns the history, NaN where a phase has no such value.
+    """Minimise the losses of one phase after the other; returns the history, NaN where a phase has no such value.
 
-    The losses of all models are summed. Models share no parameters, so each takes the step it would take alone. Where
-    nodes are spread over processes, losses and notes are shares that are summed as well, unless they are `replicated`:
-    equal in all processes. The `record` is part of checkpoints (see `checkpointing`). `after_epoch` gets the number of
-    epochs done; unlike that of a phase, it is never part of a CUDA graph.
+    The losses of all models are summed. Models share no parameters, so each takes the step it would take alone. With
+    several processes, losses and notes are partial sums and are added, unless they are `replicated` (equal everywhere).
+    The `record` is part of checkpoints (see `checkpointing`). `after_epoch` gets the number of completed epochs; unlike
+    that of a phase, it is never part of a CUDA graph.
     """
     optimiser = Optimiser(adam, trainable)
     total = sum(phase.epochs for phase in phases)
@@ -116,7 +116,7 @@ def train(
 
 
 def _summed(stack: StackedParameters, values: Mapping[str, Tensor], communicator: Communicator) -> dict[str, Tensor]:
-    """Replace every gradient by the sum over processes; returns the sums of the values. One reduction serves all."""
+    """Sum gradients, in place, and values over processes in one reduction; returns the sums of the values."""
     gradients = [parameter.grad for parameter in stack.parameters() if parameter.grad is not None]
     parts = [*gradients, *(value.detach().to(torch.float32) for value in values.values())]
     flat = communicator.sum(torch.cat([part.reshape(-1) for part in parts]))
@@ -128,18 +128,18 @@ def _summed(stack: StackedParameters, values: Mapping[str, Tensor], communicator
 
 
 State = Mapping[str, np.ndarray]
-FirstEpochs = Int[np.ndarray, "runs nodes"]  # of pseudo labels; nodes of this process
+FirstEpochs = Int[np.ndarray, "runs nodes"]  # first epoch as a pseudo label, for the nodes of this process
 
 
 class Checkpoints(Protocol):
-    """Stores the state of a training, which all processes share, and a record of pseudo labels, if there is one."""
+    """Storage for the state of training, which is equal in all processes, and for a record of pseudo labels if any."""
 
     @property
     def every(self) -> int:
         """Epochs between checkpoints."""
 
     def load(self) -> tuple[State, FirstEpochs | None] | None:
-        """The state to continue with; None to start from the beginning."""
+        """The state to continue from; None to start from the beginning."""
 
     def save(self, state: State, first_epochs: FirstEpochs | None) -> None: ...
 
@@ -153,7 +153,7 @@ def checkpointing(checkpoints: Checkpoints) -> AbstractContextManager[Checkpoint
 
 
 def _state(trainable: StackedParameters, optimiser: Optimiser, history: _History) -> dict[str, Tensor]:
-    """Every tensor that an epoch changes."""
+    """All tensors that an epoch changes."""
     state = {"epoch": history.epoch}
     state |= {f"parameter {name}": values for name, values in trainable.state_dict().items()}
     for number, group in enumerate(optimiser.groups):
@@ -163,8 +163,8 @@ def _state(trainable: StackedParameters, optimiser: Optimiser, history: _History
 
 
 def _repeat(epoch: Callable[[], None], times: int, device: torch.device, *, recorded: bool) -> Iterator[None]:
-    """Run `epoch` several times. On a GPU an epoch is hundreds of small kernels that take longer to launch than to
-    run, so it is recorded as a CUDA graph and replayed."""
+    """Run `epoch` several times. On a GPU it is recorded as a CUDA graph and replayed, since its hundreds of small
+    kernels take longer to launch than to run."""
     if device.type != "cuda" or not recorded:
         for _ in range(times):
             epoch()
@@ -188,7 +188,7 @@ def _repeat(epoch: Callable[[], None], times: int, device: torch.device, *, reco
 
 
 class _History:
-    """Values per epoch and model, on the device until they are read."""
+    """Values by epoch and model, kept on the device until they are read."""
 
     def __init__(self, epochs: int, trainable: StackedParameters) -> None:
         self.shape = (epochs, trainable.runs, trainable.peers)
@@ -202,13 +202,13 @@ class _History:
         self.epoch += 1
 
     def of(self, name: str) -> Float[Tensor, "epochs runs peers"]:
-        """The values of that name; NaN until they are written."""
+        """The values with this name; NaN until they are written."""
         if name not in self.values:
             self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
         return self.values[name]
 
     def means(self, epoch: int) -> dict[str, float]:
-        """The values of an epoch, each averaged over the models; without those that are not finite."""
+        """The finite values of an epoch, averaged over models."""
         found = {name: float(value[epoch].mean()) for name, value in self.values.items()}
         return {name: value for name, value in found.items() if math.isfinite(value)}
 
@@ -221,14 +221,14 @@ class Adam:
     """Adam (Kingma and Ba, 2015) with weight decay added to the gradient."""
 
     learning_rate: float
-    weight_decay: float = 0.0  # of the decayed parameters; the others have none
+    weight_decay: float = 0.0  # weight decay of `decayed_parameters`; other parameters have none
 
 
 class Optimiser:
     """Adam steps by torch's fused kernel.
 
-    The kernel is called directly, since `torch.optim.Adam` imports torch's compiler, which takes longer than a fit on
-    a small graph. The step counter is a tensor, so that it also advances when a CUDA graph is replayed.
+    The kernel is called directly, since importing torch's compiler, as `torch.optim.Adam` does, takes longer than a
+    fit on a small graph. The step counter is a tensor, so that it also advances when a CUDA graph is replayed.
     """
 
     def __init__(self, adam: Adam, trainable: StackedParameters) -> None:
@@ -256,7 +256,7 @@ class Optimiser:
 
 
 class _Group:
-    """Parameters with the same weight decay, their two moments and their step counters."""
+    """Parameters with the same weight decay, and their moments and step counters."""
 
     def __init__(self, parameters: Sequence[Tensor], weight_decay: float) -> None:
         self.parameters, self.weight_decay = list(parameters), weight_decay
@@ -265,14 +265,14 @@ class _Group:
 
 
 # ----------------------------------------------------------------------------------------------------------- records
-# Recording does not change any result. Nothing is scored here, since that takes the hidden labels.
+# Recording does not change any result. Nothing is scored here, since scores need the hidden labels.
 
 
 class PseudoLabelRecord:
-    """For each run and node, the first epoch, counted from 1, in which the node had a pseudo label."""
+    """The first epoch, counted from 1, in which each node had a pseudo label, for every run."""
 
     def __init__(self, task: Task, epochs_before: int = 0) -> None:
-        # A tensor, so that it also advances when a CUDA graph is replayed.
+        # This is a tensor, so that it also advances when a CUDA graph is replayed.
         self._epoch = torch.full((), epochs_before, dtype=torch.int32, device=task.device)
         self._first = torch.zeros(task.num_nodes, task.runs, dtype=torch.int32, device=task.device)
 
@@ -282,31 +282,31 @@ class PseudoLabelRecord:
         self.add(pseudo_labelled, self._epoch)
 
     def add(self, pseudo_labelled: Bool[Tensor, "nodes runs"], epoch: int | Tensor) -> None:
-        """Add the pseudo labels of an epoch; nodes with earlier ones keep the earlier epoch."""
+        """Add the pseudo labels of an epoch. Nodes keep the first epoch in which they had one."""
         new = pseudo_labelled & (self._first == 0)
         self._first.copy_(torch.where(new, epoch, self._first))
 
     def resume_after(self, epoch: int, first: Int[np.ndarray, "runs nodes"]) -> None:
-        """Continue the record of an interrupted training, whose `first_epochs` are given."""
+        """Continue the record `first` of a training that was interrupted after `epoch`."""
         self._epoch.clamp_(min=epoch)
         self._first.copy_(torch.from_numpy(np.ascontiguousarray(first.T)))
 
     def first_epochs(self) -> Int[np.ndarray, "runs nodes"]:
-        """The epochs; 0 for a node that had no pseudo label."""
+        """The first epoch of each node; 0 for a node that never had a pseudo label."""
         return self._first.T.contiguous().cpu().numpy()
 
 
 @dataclass
 class Recording:
-    """Snapshots of the fits within a `with recording(…)` block, in the order of their runs."""
+    """Snapshots of all fits within a `with recording(…)` block, in the order of their runs."""
 
     every: int
-    epochs: tuple[int, ...] = ()  # after which a snapshot was taken, counted from 1
+    epochs: tuple[int, ...] = ()  # epochs after which a snapshot was taken, counted from 1
     fits: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
     @property
     def predicted(self) -> Int[np.ndarray, "runs snapshots nodes"]:
-        """The predicted class of each node, without dropout."""
+        """The predicted class of each node, computed without dropout."""
         return np.concatenate([predicted for predicted, _ in self.fits])
 
     @property
@@ -319,23 +319,23 @@ _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 def recording(every: int = 10) -> AbstractContextManager[Recording]:
-    """Within this context, mutual teaching takes a snapshot every `every` epochs and after the last one."""
+    """Record a snapshot of mutual teaching every `every` epochs, and after the last one, within this context."""
     if every < 1:
         raise InputError(f"every is {every}; give at least 1")
     return assigned(_recording, Recording(every))
 
 
 class Recorder:
-    """Takes the snapshots of one fit within a `recording` context; outside of one, none."""
+    """Takes the snapshots of one fit; does nothing outside of a `recording` context."""
 
     def __init__(self, network: StackedNetwork, epochs: int, answer: Callable[[NodeValues], NodeValues]) -> None:
-        """`answer` selects from the probabilities of all peers those whose mean is the prediction."""
+        """`answer` selects the peers whose mean is the prediction."""
         self.network, self.answer, self.to = network, answer, _recording.get()
         self.epochs = [] if self.to is None else [*range(self.to.every, epochs, self.to.every), epochs]
         self.snapshots: list[tuple[Tensor, Tensor | None]] = []
 
     def after_epoch(self, done: int, chosen: PseudoLabels | None) -> None:
-        """Keep the predicted classes and the pseudo labels of this epoch."""
+        """Record the predicted classes and the pseudo labels of this epoch."""
         if done in self.epochs:
             predicted = self.answer(self.network.probabilities()).mean(PEERS).argmax(CLASSES)  # nodes, runs
             nodes = None if chosen is None else torch.where(chosen.filled, chosen.nodes, MISSING)
@@ -346,7 +346,7 @@ class Recorder:
         if self.to is None or not self.snapshots:
             return
         classes, (last, nodes) = self.network.task.num_classes, self.snapshots[-1]
-        if nodes is None:  # never any pseudo label
+        if nodes is None:  # there was never a pseudo label
             nodes = last.new_empty(0, self.network.runs, self.network.peers)
         chosen = [torch.full_like(nodes, MISSING) if one is None else one for _, one in self.snapshots]
         by_class = torch.stack(chosen).to(torch.int32).unflatten(1, (classes, len(nodes) // classes))

@@ -1,7 +1,7 @@
 """The three losses of the paper, one value per model, from log-probabilities of a stack of models.
 
-The paper treats targets as constants, so detach the teacher's predictions before passing them. Where nodes are spread
-over processes, each returns its share: the loss is the sum of all shares.
+The paper treats targets as constants, so detach the teacher's predictions before passing them. With several
+processes, each returns a partial sum of the loss.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def supervised_loss(
     reduction: Reduction = "mean",
     communicator: Communicator = ONE_PROCESS,
 ) -> Float[Tensor, "runs peers"]:
-    """Cross-entropy at the labelled nodes, whose rows are given."""
+    """Cross-entropy at the labelled nodes, given their rows."""
     classes = labelled.classes.T[:, None, :, None].expand(-1, 1, -1, log_probabilities.shape[-1])
     target_log_prob = log_probabilities.gather(CLASSES, classes).squeeze(CLASSES)  # labelled, runs, peers
     present = labelled.present.T[..., None]
@@ -40,7 +40,7 @@ def pseudo_label_loss(
     certainty: Float[Tensor, "slots runs peers"],
     chosen: PseudoLabels,
 ) -> Float[Tensor, "runs peers"]:
-    """Cross-entropy with the pseudo labels, weighted by certainty; the mean over the pseudo labels."""
+    """Mean cross-entropy with the pseudo labels, weighted by certainty."""
     weight = torch.where(chosen.filled, certainty, 0)
     return _reduced(-weight * chosen.own_class(log_probabilities), chosen.total, "mean")
 

@@ -1,4 +1,4 @@
-"""Progress of a training, reported to callbacks."""
+"""Progress of training, reported to callbacks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-ProgressCallback = Callable[[int, int], None]  # units done, units in total
+ProgressCallback = Callable[[int, int], None]  # called with units done and units in total
 StageCallback = Callable[[str], None]
-ValuesCallback = Callable[[int, Mapping[str, float]], None]  # units done; mean losses and other values of the last one
+ValuesCallback = Callable[[int, Mapping[str, float]], None]  # units done, mean losses and other last values
 
 EPOCHS_BETWEEN_REPORTS = 10
 
@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 @contextmanager
 def assigned(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
-    """Within this context the variable has that value."""
+    """Assign a value to a context variable within this context."""
     token = variable.set(value)
     try:
         yield value
@@ -34,14 +34,14 @@ def assigned(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
 def progress_callbacks(
     callback: ProgressCallback, stage_changed: StageCallback | None = None, values: ValuesCallback | None = None
 ) -> Iterator[None]:
-    """Within this context, training calls `callback(done, total)` from time to time, `values(done, latest)` with the
-    means over all models, and `stage_changed(title)` when a stage begins or ends."""
+    """Register callbacks within this context. Training calls `callback(done, total)` regularly, `values(done, latest)`
+    with means over all models, and `stage_changed(title)` when a stage begins or ends."""
     with assigned(_progress, callback), assigned(_stage_changed, stage_changed), assigned(_values, values):
         yield
 
 
 def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, float]] = dict) -> None:
-    """Call the callbacks; `latest` is called only if there is a callback for values."""
+    """Call the callbacks. `latest` is called only if there is a callback for values."""
     if callback := _progress.get():
         callback(done, total)
     if (callback_values := _values.get()) and (values := latest()):
@@ -50,7 +50,7 @@ def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, flo
 
 @contextmanager
 def stage(title: str, unit: str = "epoch") -> Iterator[None]:
-    """Names what is computed within this context, and the unit that `report_progress` counts there."""
+    """Set the title of the current stage and the unit of `report_progress` within this context."""
     changed = _stage_changed.get() or (lambda _: None)
     try:
         with assigned(_stage, (title, unit)):
@@ -66,5 +66,5 @@ def current_stage() -> str:
 
 
 def current_unit() -> str:
-    """What the current stage counts: epoch, round or step."""
+    """The unit that the current stage counts: epoch, round or step."""
     return _stage.get()[1]

@@ -1,6 +1,6 @@
-"""Pseudo labels: Algorithm 1 of the paper, and label sets that grow.
+"""Pseudo labels: Algorithm 1 of the MT-GCN paper, and growing label sets.
 
-A proposal of new labels is a boolean tensor, nodes x classes x runs: `|` and `&` combine proposals.
+A proposal of new labels is a boolean tensor, nodes x classes x runs. Proposals are combined by `|` and `&`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mtgcn.task import Task
 
 
-# t as the paper prints it. Its rule gives 76 on Cora; 72 results from counting edges that are listed twice.
+# t as printed in the paper. Its rule gives 76 on Cora; 72 results from counting duplicate edges.
 PAPER_PER_CLASS = {"cora": 72, "citeseer": 216, "pubmed": 975}
 
 # The rule 3n / (k d^2) vanishes on dense graphs. The smallest share of n / k in the paper is PubMed's, 975 of 6572.
@@ -45,12 +45,12 @@ def default_per_class(graph: Graph) -> int:
 @dataclass(frozen=True)
 class PseudoLabels:
     """The pseudo labels of every model. Slots `j * per_class` to `(j + 1) * per_class` belong to class j, the most
-    confident first; an empty slot is not `filled` and names node 0."""
+    confident first. An empty slot is not `filled` and has node 0."""
 
     nodes: Int[Tensor, "slots runs peers"]
     filled: Bool[Tensor, "slots runs peers"]
     per_class: int
-    total_count: Int[Tensor, "runs peers"] | None = None  # of all processes; None: of a single one
+    total_count: Int[Tensor, "runs peers"] | None = None  # sum over processes; None with a single process
 
     @property
     def count(self) -> Int[Tensor, "runs peers"]:
@@ -58,7 +58,7 @@ class PseudoLabels:
 
     @property
     def total(self) -> Int[Tensor, "runs peers"]:
-        """The count of all processes, each of which has the pseudo labels of its nodes."""
+        """The count over all processes; each process holds the pseudo labels of its nodes."""
         return self.count if self.total_count is None else self.total_count
 
     @property
@@ -72,18 +72,18 @@ class PseudoLabels:
         return values.gather(NODES, self.nodes[:, None].expand(-1, width, -1, -1))
 
     def own_class(self, rows: Float[Tensor, "slots classes runs peers"]) -> Float[Tensor, "slots runs peers"]:
-        """The value of each slot's class in its row."""
+        """The values in the column of each slot's class."""
         by_class = rows.unflatten(0, (-1, self.per_class))  # classes, per_class, classes, runs, peers
         return by_class.diagonal(dim1=0, dim2=2).movedim(-1, 0).flatten(0, 1)
 
     def chosen_by_any(self, num_nodes: int) -> Bool[Tensor, "nodes runs"]:
-        """The nodes that at least one peer of a run chose."""
+        """The nodes that were selected by at least one peer of a run."""
         rows = torch.where(self.filled, self.nodes, num_nodes)  # empty slots mark an extra row
         marks = torch.zeros(num_nodes + 1, *rows.shape[1:], dtype=torch.bool, device=rows.device)
         return marks.scatter_(NODES, rows, True)[:-1].any(-1)
 
     def from_next_peer(self) -> PseudoLabels:
-        """Each model gets the pseudo labels of the next peer."""
+        """Pseudo labels in which each peer has those of the next peer."""
         total = None if self.total_count is None else self.total_count.roll(-1, -1)
         return PseudoLabels(self.nodes.roll(-1, -1), self.filled.roll(-1, -1), self.per_class, total)
 
@@ -100,18 +100,18 @@ def most_confident(
 ) -> PseudoLabels:
     """Algorithm 1: for every class j, the `per_class` nodes predicted as j with the largest probability.
 
-    Of equal probabilities the first node wins. A class with fewer predictions leaves slots empty. A process that holds
-    some of the `num_nodes` nodes gets those of the chosen that it holds.
+    If probabilities are equal, the first node is selected. A class with fewer predictions leaves slots empty. With
+    several processes, each gets the selected nodes that it holds; `num_nodes` counts the nodes of all processes.
     """
     nodes, runs, peers = confidence.shape
     device, num_nodes = confidence.device, num_nodes or nodes
-    # Keys that sort by class, then confidence, then node: the class (after the last one, if excluded), the bits of the
-    # probability (which order like the number, being positive), and the node in reverse, so that one sort per model
-    # settles ties as well.
+    # One sort of 64-bit keys per model. A key consists of the class (one past the last class if the node is excluded),
+    # the bits of the probability (which sort like the number, since it is positive), and the node in descending order,
+    # which breaks ties.
     node_bits = max(num_nodes - 1, 1).bit_length()
-    class_shift = 30 + node_bits  # a probability of at most 1 has its bits below 2^30
+    class_shift = 30 + node_bits  # the bits of a probability are below 2^30
     if classes.bit_length() + class_shift > 63:
-        raise InputError(f"{num_nodes} nodes with {classes} classes do not fit the 63 bits of a sorting key; use fewer")
+        raise InputError(f"{num_nodes} nodes with {classes} classes exceed a sorting key of 63 bits; use fewer")
     backwards = (num_nodes - 1 - communicator.numbers(nodes, device))[:, None, None]
     keys = torch.where(exclude[..., None], classes, predicted) << class_shift
     keys = keys + (confidence.view(torch.int32).to(torch.int64) << node_bits) + backwards
@@ -137,24 +137,24 @@ def most_confident(
     )
 
 
-DIGIT = 8  # bits of a key that are settled in one round
+DIGIT = 8  # bits of a key fixed per round
 
 
 def _lowest_chosen(
     keys: Int[Tensor, "models nodes"], starts: Int[Tensor, "classes"], bits: int, count: int, communicator: Communicator
 ) -> Int[Tensor, "models classes"]:
     """For each model and class the `count`-th highest key over all processes, or the start of the class if it has fewer
-    keys. Found digit by digit, from the highest, by the numbers of keys with each digit, summed over processes.
+    keys. It is found digit by digit, from the highest, by counting the keys with each digit over all processes.
     """
     lowest = starts.expand(len(keys), -1).clone()
-    left = torch.full_like(lowest, count)  # keys still to be taken among those with the digits settled so far
+    left = torch.full_like(lowest, count)  # keys still to be selected among those with the digits fixed so far
     enough = torch.ones_like(lowest, dtype=torch.bool)
     for shift in range((bits - 1) // DIGIT * DIGIT, -1, -DIGIT):
         digits = torch.arange((1 << min(DIGIT, bits - shift)) + 1, device=keys.device)
         edges = lowest[..., None] + (digits << shift)
         below = torch.searchsorted(keys, edges.flatten(1)).view_as(edges)
-        held = communicator.sum(below.diff(dim=-1))  # keys by digit
-        from_digit = functional.pad(held.flip(-1).cumsum(-1).flip(-1), (0, 1))  # keys with this digit or a higher one
+        held = communicator.sum(below.diff(dim=-1))  # number of keys with each digit
+        from_digit = functional.pad(held.flip(-1).cumsum(-1).flip(-1), (0, 1))  # keys with at least this digit
         enough &= from_digit[..., 0] >= left
         digit = ((from_digit >= left[..., None]).sum(-1) - 1).clamp(min=0)
         left = left - from_digit.gather(-1, digit[..., None] + 1)[..., 0]
@@ -165,7 +165,7 @@ def _lowest_chosen(
 def confidence(
     logits: Float[Tensor, "nodes classes *models"],
 ) -> tuple[Float[Tensor, "nodes *models"], Int[Tensor, "nodes *models"]]:
-    """The largest probability of each node and its class; of equal ones the lower class.
+    """The largest probability of each node and its class; ties go to the lower class.
 
     >>> confidence(torch.tensor([[0.0, 0.0], [-100.0, 0.0]]))
     (tensor([0.5000, 1.0000]), tensor([0, 1]))
@@ -194,7 +194,7 @@ def labelled_mask(task: Task) -> Bool[Tensor, "nodes runs"]:
 def top_nodes_per_class(
     score: Float[Tensor, "nodes classes runs"], per_class: int, exclude: Bool[Tensor, "nodes runs"]
 ) -> Bool[Tensor, "nodes classes runs"]:
-    """For every class the `per_class` nodes with the largest positive score for it; of equal scores the first node."""
+    """The `per_class` nodes with the largest positive scores for each class; ties go to the first node."""
     ranked = score.masked_fill(exclude[:, None], 0).sort(dim=NODES, descending=True, stable=True)
     marks = torch.zeros(score.shape, dtype=torch.bool, device=score.device)
     return marks.scatter_(NODES, ranked.indices[:per_class], ranked.values[:per_class] > 0)
@@ -203,7 +203,7 @@ def top_nodes_per_class(
 def most_confident_per_class(
     logits: NodeValues, per_class: int, exclude: Bool[Tensor, "nodes runs"]
 ) -> Bool[Tensor, "nodes classes runs"]:
-    """The nodes that `most_confident` chooses by the first peer's logits, as a proposal."""
+    """The proposal of the nodes that `most_confident` selects from the logits of the first peer."""
     nodes, classes, runs, _ = logits.shape
     sure, predicted = confidence(logits[..., :1])
     chosen = most_confident(sure, predicted, classes=classes, per_class=min(per_class, nodes), exclude=exclude)
@@ -214,7 +214,7 @@ def most_confident_per_class(
 
 
 def one_hot_classes(classes_of_nodes: Int[Tensor, "nodes runs"], classes: int) -> Bool[Tensor, "nodes classes runs"]:
-    """The proposal that gives each node its class."""
+    """The proposal of each node for its class."""
     return classes_of_nodes[:, None] == torch.arange(classes, device=classes_of_nodes.device)[:, None]
 
 
@@ -224,7 +224,7 @@ def unambiguous(marks: Bool[Tensor, "nodes classes runs"]) -> Bool[Tensor, "node
 
 
 def joined(labelled: Nodes, marks: Bool[Tensor, "nodes classes runs"]) -> Nodes:
-    """The labelled nodes followed by the proposed ones; a node proposed for several classes enters once for each."""
+    """The labelled nodes followed by the proposed ones, once for each class that a node is proposed for."""
     run, node, its_class = marks.permute(2, 0, 1).nonzero().T
     counts = torch.bincount(run, minlength=len(labelled.index))
     place = torch.arange(len(run), device=run.device) - (counts.cumsum(0) - counts)[run]
@@ -232,6 +232,6 @@ def joined(labelled: Nodes, marks: Bool[Tensor, "nodes classes runs"]) -> Nodes:
     classes = torch.zeros_like(index)
     index[run, place], classes[run, place] = node, its_class
     index, classes = torch.cat([labelled.index, index], 1), torch.cat([labelled.classes, classes], 1)
-    # Padding moves to the end of each row, also where a run has fewer labels than others.
+    # Move padding to the end of each row, also the padding of runs with fewer labels.
     order = (index == MISSING).to(torch.int8).argsort(stable=True, dim=1)[:, : int((index != MISSING).sum(1).max())]
     return Nodes(index.gather(1, order), classes.gather(1, order))

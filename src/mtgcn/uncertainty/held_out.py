@@ -94,8 +94,9 @@ class ExpectedAccuracy:
     @classmethod
     def from_card(cls, stored: Mapping[str, Any]) -> ExpectedAccuracy:
         """From the card of a model."""
-        intervals = {name: tuple(stored[name]) for name in ("ci90", "ci95")}
-        return cls(**{**stored, **intervals, "gain": ExpectedGain.from_card(stored.get("gain"))})
+        gain = stored.get("gain")
+        gain = gain and ExpectedGain(**{**gain, "ci95": tuple(gain["ci95"])})
+        return cls(**{**stored, "ci90": tuple(stored["ci90"]), "ci95": tuple(stored["ci95"]), "gain": gain})
 
 
 def check_folds(folds: int | None) -> None:

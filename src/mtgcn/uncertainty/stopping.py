@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +23,6 @@ class ExpectedGain:
     gain: float
     ci95: tuple[float, float]
     enough: bool  # whether the gain is under a point
-
-    @staticmethod
-    def from_card(stored: Mapping[str, Any] | None) -> ExpectedGain | None:
-        """From the part `gain` of the expected accuracy in a model card."""
-        return None if stored is None else ExpectedGain(**{**stored, "ci95": tuple(stored["ci95"])})
 
     def __str__(self) -> str:
         low, high = (f"{100 * end:.1f}" for end in self.ci95)

@@ -1,4 +1,4 @@
-"""What mt-plus needs around its algorithm: runs that share encoders, fitted models applied elsewhere, memory."""
+"""Infrastructure of mt-plus: shared encoders, application to other graphs, memory estimates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from mtgcn.training.calibration import tempered
 
 @dataclass(frozen=True, kw_only=True)
 class PeerMethod(MTPlusSettings, Method):
-    """Peers on several views of the nodes."""
+    """Base class of methods with peers on several views of the nodes."""
 
     @abstractmethod
     def fit_views(self, task: Task, views: NodeViews, keys: Int[Tensor, "nodes"]) -> Prediction:
@@ -60,11 +60,11 @@ class PeerMethod(MTPlusSettings, Method):
         prediction = Prediction.concatenate(parts)
         if (np.diff(order) != 1).any():
             prediction = prediction.select(np.argsort(order, kind="stable"))
-        # Encoders are large, and only a single run is applied elsewhere.
+        # Encoders are large, and only a single run is applied to other graphs.
         return replace(prediction, groups=groups, parameters=prediction.parameters if task.runs == 1 else None)
 
     def peers(self, views: Iterable[str]) -> dict[str, float]:
-        """The views that have a peer, and its prior weight."""
+        """The views with a peer, and the prior weights of the peers."""
         names = [name for name in views if VIEWS[name].group != self.left_out]
         return {name: getattr(self, "prior_" + name.replace(" ", "_")) for name in names}
 
@@ -155,7 +155,7 @@ def blend(
     before: Float[Tensor, "runs nodes classes"],
     strength: Float[Tensor, "runs"],
 ) -> Float[Tensor, "runs nodes classes"]:
-    """The weaker the teaching, the more of the prediction before it."""
+    """Average of the probabilities after and before teaching, weighted by teaching strength."""
     share = strength[:, None, None]
     return share * after + (1 - share) * before
 
@@ -169,7 +169,7 @@ def stored_parameters(
     strength: Float[Tensor, "runs"],
     temperature: Float[Tensor, "runs"],
 ) -> dict[str, np.ndarray]:
-    """What `PeerMethod.apply` and `explain` read."""
+    """The parameters that `PeerMethod.apply` and `explain` read."""
     kept = {"votes": weights, "teaching": strength, "calibration": temperature}
     for name, peer in peers.items():
         kept[f"{name}/temperature"] = peer.temperature

@@ -1,7 +1,7 @@
 """Cross-validates each peer on the labelled nodes: penalty, temperature, mixture weight and teaching strength.
 
-A peer is a linear classifier on one view. Its held-out probabilities choose its penalty and its temperature, weigh it
-against the other peers, and tell how strongly the peers may teach each other.
+A peer is a linear classifier on one view. Its held-out probabilities determine its penalty, temperature and mixture
+weight, and the strength of mutual teaching.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mtgcn.task import Nodes
 
 FOLD_STREAM = 0xF01D  # random numbers of the folds
 TUNING_STREAM = 0x7C4E  # random numbers of the sample that is cross-validated
-MIN_LOGIT_STD = 1e-2  # of logits; a peer with less is constant
-TUNING_TOLERANCE = 1e-4  # of fits that are cross-validated: relative decrease of the loss at which they stop
+MIN_LOGIT_STD = 1e-2  # standard deviation of logits below which a peer is constant
+TUNING_TOLERANCE = 1e-4  # relative decrease of the loss at which cross-validated fits stop
 NUMBERS_PER_STACK = 2**20  # size of the problems that are fitted at once
 
 Folds = Bool[Tensor, "runs folds labelled"]
@@ -35,10 +35,10 @@ Folds = Bool[Tensor, "runs folds labelled"]
 class Peer:
     """A linear classifier, or a forest, on one view: fitted to all labels of every run, and cross-validated."""
 
-    weight: Float[Tensor, "runs width classes"]  # of width 0 with a forest
+    weight: Float[Tensor, "runs width classes"]  # width 0 for a forest
     penalty: Float[Tensor, "runs"]
-    temperature: Float[Tensor, "runs"]  # its logits are divided by it
-    held_out: Float[Tensor, "runs folds labelled classes"]  # probabilities
+    temperature: Float[Tensor, "runs"]  # divisor of the logits
+    held_out: Float[Tensor, "runs folds labelled classes"]  # held-out probabilities
     accuracy: Float[Tensor, "runs"]  # on held-out labels
     forest: Forest | None = None
 
@@ -67,7 +67,7 @@ def tuning_sample(
         random = keyed_bits(of_labelled[run], seed, TUNING_STREAM)
         order, rank = np.lexsort((random, classes[run])), np.empty(labels, dtype=np.int64)
         in_order = classes[run][order]
-        rank[order] = np.arange(labels) - np.searchsorted(in_order, in_order)  # within the class
+        rank[order] = np.arange(labels) - np.searchsorted(in_order, in_order)  # rank within the class
         chosen[run] = np.lexsort((random, rank >= settings.min_folds, ~present[run]))[:most]
     place = torch.from_numpy(chosen).to(labelled.index.device)
     return Nodes(labelled.index.gather(1, place), labelled.classes.gather(1, place))
@@ -76,10 +76,10 @@ def tuning_sample(
 def stratified_folds(
     labelled: Nodes, keys: Int[Tensor, "nodes"], num_classes: int, seeds: tuple[int, ...], settings: MTPlusSettings
 ) -> Folds:
-    """Which labels each fold holds out. There are as many folds as the average class has labels, within bounds, and
-    they are drawn again until there are about `fold_fits`. Folds that a run does not need hold out nothing. The only
-    label of a class is never held out: without it the class cannot be predicted. Folds follow from the seed of the run
-    and the keys of the nodes, not from the order of the nodes."""
+    """Which labels each fold holds out. The number of folds is the average number of labels per class, within bounds,
+    and folds are redrawn until there are about `fold_fits`. Folds that a run does not need hold out nothing. The only
+    label of a class is never held out, since without it the class cannot be predicted. Folds depend on the seed of the
+    run and the keys of the nodes, not on the node order."""
     of_labelled = keys[labelled.index].cpu().numpy().view(np.uint64)
     on_host = labelled.to(torch.device("cpu"))
     by_run = []
@@ -106,7 +106,7 @@ def stratified_folds(
 
 
 def num_folds(labels: int, num_classes: int, settings: MTPlusSettings) -> int:
-    """Number of folds for this many labels."""
+    """The number of folds for this number of labels."""
     return int(np.clip(round(labels / num_classes), settings.min_folds, settings.max_folds))
 
 
@@ -122,7 +122,7 @@ def fit_peers(
     prior: Mapping[str, float],
     settings: MTPlusSettings,
 ) -> tuple[dict[str, Peer], Nodes, Folds]:
-    """A cross-validated peer on every view, the labels that were held out, and their folds."""
+    """Cross-validated peers on all views, the labels that were held out, and their folds."""
     many = are_many(labelled.index.shape[1], num_classes)
     tuned = tuning_sample(labelled, keys, num_classes, seeds, settings)
     once = replace(settings, fold_fits=1) if many else settings  # folds of many labels are not repeated
@@ -140,12 +140,12 @@ def cross_validate(
     settings: MTPlusSettings,
     fitted_to: Nodes | None = None,
 ) -> dict[str, Peer]:
-    """Fit a peer to every view, with the penalty and the temperature under which held-out labels are likely.
+    """Fit a peer to every view, with a penalty and a temperature that make held-out labels likely.
 
     Each penalty is weighted by the likelihood of the held-out labels at its best temperature, and their weighted
     geometric mean is taken. (At one temperature for all, likelihood would prefer far too large penalties, which lower
-    the confidence.) Few labels carry little evidence, so the evidence of all peers is pooled into that of each.
-    `fitted_to` are many labels, of which `labelled` are a sample; each fold is then predicted once.
+    the confidence.) Few labels are weak evidence, so each peer also uses the evidence of all peers. With
+    `fitted_to`, `labelled` is a sample of these labels, and each fold is predicted once.
     """
     linear = {name: table for name, table in views.items() if name != FOREST}
     if fitted_to is None:
@@ -171,8 +171,8 @@ def _fit_trials(
     folds: Folds,
     settings: MTPlusSettings,
 ) -> dict[str, _Trial]:
-    """Every peer, fitted with every penalty without each fold. The problems have the same size whatever the width of
-    the view: as many are fitted at once as fit into memory, since one alone takes nearly as long."""
+    """Every peer, fitted with every penalty without each fold. The size of a problem does not depend on the width of
+    the view. As many as fit into memory are fitted at once, since a single one takes nearly as long."""
     weights = _label_weights(labelled, num_classes, folds)
     penalties = weights.new_tensor(settings.penalties)
     rows = {name: table[labelled.index.clamp(min=0)] * labelled.present[..., None] for name, table in views.items()}
@@ -206,7 +206,7 @@ def _fit_large_trials(
     settings: MTPlusSettings,
     fitted_to: Nodes,
 ) -> dict[str, _Trial]:
-    """As `_fit_trials`, one problem after the other: the penalties in descending order, each from the fit before it."""
+    """Like `_fit_trials`, one problem at a time: penalties in descending order, each started from the previous fit."""
     weights = _label_weights(labelled, num_classes, folds)
 
     def fit(table: Tensor, nodes: Nodes, run: int) -> FitToMany:
@@ -247,7 +247,7 @@ def _forest_trial(
     settings: MTPlusSettings,
     once: bool,
 ) -> _Trial:
-    """A forest grown without each fold; it has no penalty. `once`: each label is held out in one fold."""
+    """A forest grown without each fold; it has no penalty. With `once`, each label is held out in one fold."""
     weights = _label_weights(labelled, num_classes, folds)
     weights[..., settings.forest_labels :] = 0
     rows = table[labelled.index.clamp(min=0)]
@@ -262,8 +262,8 @@ def _forest_trial(
 
 
 class _Trial:
-    """A peer fitted with every penalty, without each fold; `weight` is fitted to all labels with the penalties of these
-    numbers."""
+    """A peer fitted with every penalty, without each fold. `weight(penalties)` is fitted to all labels with these
+    penalties, given by their index."""
 
     def __init__(
         self,
@@ -282,8 +282,8 @@ class _Trial:
         # Without held-out labels, the logits of all labelled nodes give the expected temperature.
         any_held_out = folds.any(2).any(1)[:, None, None]
         measured = torch.where(any_held_out, folds, labelled.present[:, None])[:, :, None].to(logits.dtype)
-        # The expected temperature gives all peers the same logit_std. The evidence of few labels is weak, and a peer
-        # whose temperature is too high by mistake has lost its weight.
+        # The expected temperature gives all peers the same logit_std. Few labels are weak evidence, and a peer with too
+        # high a temperature would lose its weight.
         variance = (self.logits.var(-1, correction=0) * measured).sum((1, 3)) / measured.sum((1, 3)).clamp(min=1)
         expected = variance.sqrt().clamp(min=MIN_LOGIT_STD)[..., None] / settings.logit_std
         self.temperatures = expected * ratios  # runs, penalties, temperatures
@@ -300,7 +300,7 @@ class _Trial:
         self.likelihood: Float[Tensor, "runs penalties"] = self.evidence.amax(2)
 
     def peer(self, share: Float[Tensor, "runs penalties"]) -> Peer:
-        """The peer with the penalties weighted by these shares; fits exist for the nearest penalty."""
+        """The peer with the mean penalty by these shares, fitted with the nearest of the penalties tried."""
         run = torch.arange(len(share), device=share.device)
         nearest = (share * torch.arange(len(self.penalties), device=share.device)).sum(1).round().long()
         temperature = self.temperatures[run, nearest, self.evidence[run, nearest].argmax(1)]
@@ -350,7 +350,7 @@ def held_out_accuracy(
 
 
 def num_held_out(folds: Folds) -> Int[Tensor, "runs"]:
-    """Number of labels that are held out in some fold."""
+    """The number of labels that are held out in any fold."""
     return folds.any(1).sum(1)
 
 
@@ -362,8 +362,8 @@ def skill(accuracy: Float[Tensor, "*any"], num_classes: int) -> Float[Tensor, "*
 def mixture_weights(
     peers: Mapping[str, Peer], prior: Mapping[str, float], labelled: Nodes, folds: Folds, settings: MTPlusSettings
 ) -> Float[Tensor, "runs peers"]:
-    """The mixture of peers under which held-out labels are likeliest, by expectation maximisation, with a prior that
-    counts as `prior_labels` labels per peer."""
+    """The mixture weights that maximise the likelihood of held-out labels, found by expectation maximisation, with a
+    prior that counts as `prior_labels` labels per peer."""
     shares = next(iter(peers.values())).accuracy.new_tensor([prior[name] for name in peers])
     shares = shares / shares.sum()
     target = labelled.classes[:, None, :, None].expand(*folds.shape, 1)
@@ -396,11 +396,11 @@ def teaching_strength(
     folds: Folds,
     settings: MTPlusSettings,
 ) -> Float[Tensor, "runs"]:
-    """How strongly the peers teach, from 0 to 1: fully where their weighted average has skill on held-out labels, less
-    where it is near chance, or where one peer has nearly all the weight.
+    """How strongly the peers teach, from 0 to 1: full strength if their weighted average has skill on held-out labels,
+    less if it is near chance or if one peer has nearly all the weight.
 
-    A fold is predicted without a part of the labels, so that skill is underestimated by about 1 - 1 / folds. With few
-    labels its estimate is noisy and is shrunk towards `expected_skill`.
+    A fold is predicted without some of the labels, so skill is underestimated by a factor of about 1 - 1 / folds. With
+    few labels the estimate is noisy and is shrunk towards `expected_skill`.
     """
     accuracy = average_accuracy(peers, weights, labelled, folds)
     given, labels = labelled.present.sum(1), num_held_out(folds)

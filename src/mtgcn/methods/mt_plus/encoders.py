@@ -22,9 +22,9 @@ from mtgcn.storage.cache import cached_arrays, fingerprint
 from mtgcn.task import MISSING
 from mtgcn.training.loop import Adam, Phase, Step, train
 
-CACHE = "infomax"  # folder of the cache
-RECIPE = 6  # raise it when the same settings no longer give the same encoders
-BATCH_STREAM = 0xBA7C4  # random numbers of the batches
+CACHE = "infomax"  # name of the cache folder
+RECIPE = 6  # version, increased when the same settings give different encoders
+BATCH_STREAM = 0xBA7C4  # stream of the random batches
 ROWS_PER_BLOCK = 2**16  # rows normalised at once
 Encoders = dict[str, np.ndarray]  # weight: encoders x features x dimensions; bias: encoders x dimensions
 _known: WeakKeyDictionary[Graph, dict[tuple[Propagation, InfomaxSettings, int], Encoders]] = WeakKeyDictionary()
@@ -49,7 +49,7 @@ def encode(
     features = operators.feature_operator().to(dtype)
     by, add = (torch.from_numpy(np.array(values)).to(device, dtype) for values in (weight, bias))
 
-    # The narrower of features and embeddings is propagated; the result is the same.
+    # The narrower of features and embeddings is propagated, with the same result.
     dense = features.matrix if isinstance(features, DenseOperator) and weight.shape[0] < weight.shape[1] else None
     if walk is None:
         walk = lambda rows, *steps: personalized_page_rank(rows, operators.adjacency.to(dtype), *steps)  # noqa: E731
@@ -68,14 +68,14 @@ def encode(
 def know_encoders(
     trained: Mapping[str, np.ndarray], graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int
 ) -> None:
-    """Let `trained_encoders` return these for this graph: a stored model brings its encoders."""
+    """Let `trained_encoders` return the encoders of a stored model for this graph."""
     _known.setdefault(graph.without_labels, {})[propagation, settings, seed] = dict(trained)
 
 
 def trained_encoders(
     graph: Graph, propagation: Propagation, settings: InfomaxSettings, seed: int, device: torch.device
 ) -> Encoders:
-    """The trained encoders: known already, from the cache, or trained now."""
+    """The trained encoders: already in memory, from the cache, or trained now."""
     known = _known.get(graph.without_labels, {}).get((propagation, settings, seed))
     if known is not None:
         return known
@@ -83,7 +83,7 @@ def trained_encoders(
         return _train(graph, propagation, settings, seed, device)
     encoders, dimensions = len(settings.weight_decays), settings.dimensions
     shapes = {"weight": (encoders, graph.num_features, dimensions), "bias": (encoders, dimensions)}
-    # Devices and numbers of threads split sums differently, which changes the last digits.
+    # The order of sums depends on device and number of threads, which changes the last digits.
     threads = torch.get_num_threads() if device.type == "cpu" else 0
     recipe = (RECIPE, propagation, settings, seed, device.type, threads, torch.__version__)
     name = fingerprint((recipe, _graph_fingerprint(graph)))
@@ -98,9 +98,9 @@ def _train(
     rows = training_rows(graph, propagation, basis, settings, seed, device)
     network = Infomax(rows, settings, seed, device, graph.communicator)
     phase = Phase(settings.epochs, lambda: Step({"infomax": network.loss()}))
-    # Every process sees the rows of the whole batch, so all take the same step.
+    # Every process has the rows of the whole batch, so all take the same step.
     train(network, [phase], Adam(settings.learning_rate), graph.communicator, replicated=True)
-    with torch.no_grad():  # from the basis back to the features
+    with torch.no_grad():  # transform weights from the basis to the features
         weight = torch.einsum("fw,wed->efd", basis, network.weight[:, 0])
         bias = network.bias[0]
     return {"weight": weight.float().cpu().numpy(), "bias": bias.detach().float().cpu().numpy()}
@@ -136,8 +136,8 @@ def training_rows(
         receiver, giver = (keyed_bits(keys, seed, 2 * number + half) for half in (0, 1))
         rows.copy_(propagated(graph.communicator.permute(features, receiver, giver)))
 
-    # The nodes of each epoch: all of a small graph, else consecutive parts of random orders. MISSING stands for the
-    # nodes of other processes.
+    # Nodes of each epoch: all nodes of a small graph, else consecutive parts of random orders. Nodes of other processes
+    # are MISSING.
     nodes, epochs = graph.num_nodes, max(1, settings.epochs)
     own = torch.arange(len(keys), device=device)
     if nodes <= settings.batch_size:

@@ -21,8 +21,8 @@ Other views are one part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,9 +62,16 @@ class LinearPart:
     directions: Float[np.ndarray, "features steps"]  # G
     by_column: Float[np.ndarray, "features"]
     constant: float  # intercept and mean of the view
+    by_node: Float[np.ndarray, "nodes"]
     labelled: Float[np.ndarray, "labelled"]
     pseudo_labels: float
     residual: float  # what the solver left
+
+    @classmethod
+    def weighted_sum(cls, factors: Sequence[float], parts: Sequence[LinearPart]) -> LinearPart:
+        """The parts of a sum of log-odds, each times its factor."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(sum(f * getattr(part, n) for f, part in zip(factors, parts, strict=True)) for n in names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +92,6 @@ class NodeSplit:
 
     steps: Float[np.ndarray, "nodes steps"]  # weights m of the nodes that the views of the node read
     peers: tuple[PeerPart, ...]
-    by_node: Mapping[str, Float[np.ndarray, "nodes"]]  # log-odds of the linear peers as sums over nodes
 
 
 class Explainer:
@@ -154,19 +160,13 @@ class Explainer:
             parts.append(
                 PeerPart(name, weight, (one, other), log_odds, weight * (one + other) * _phi(log_odds), linear)
             )
-        used = [
-            (part.name, step, column)
-            for part in parts
-            if part.linear is not None
-            for step, column in enumerate(part.linear.directions.T)
-            if column.any()
-        ]
-        by_node = {part.name: np.zeros(len(steps)) for part in parts if part.linear is not None}
+        sums = [part.linear for part in parts if part.linear is not None]
+        used = [(part, step, column) for part in sums for step, column in enumerate(part.directions.T) if column.any()]
         if used:  # one product for all peers
             scores = np.asarray(self.features @ np.stack([column for _, _, column in used], 1).astype(np.float32))
-            for (name, step, _), score in zip(used, scores.T, strict=True):
-                by_node[name] += steps[:, step] * score
-        return NodeSplit(steps, tuple(parts), by_node)
+            for (part, step, _), score in zip(used, scores.T, strict=True):
+                part.by_node[:] += steps[:, step] * score
+        return NodeSplit(steps, tuple(parts))
 
     def _steps(self, node: int) -> tuple[dict[Any, int], Float[np.ndarray, "nodes steps"]]:
         """The distinct walks of the views from the node: the column of each walk, and the nodes' weights."""
@@ -253,6 +253,7 @@ class Explainer:
             directions,
             (profile * directions).sum(axis=1),
             float(shift @ direction[:-1] + direction[-1]),
+            np.zeros(self.features.shape[0]),
             labels,
             float(taught * (row @ (pseudo[:, first] - pseudo[:, second]))),
             float(row @ left),

@@ -16,9 +16,9 @@ from torch.nn import functional
 from mtgcn.methods.mt_plus.settings import MTPlusSettings
 from mtgcn.shapes import Float, Int
 
-MIN_PROBABILITY = 1e-3  # whose logarithm is taken
+MIN_PROBABILITY = 1e-3  # lower bound before taking logarithms
 ROWS_AT_ONCE = 2**14
-SEED = 3  # of the random splits
+SEED = 3  # seed of the random splits
 TINY = 1e-12
 FOREST_PARTS = ("forest/columns", "forest/thresholds", "forest/leaves")  # names of stored parameters
 
@@ -32,7 +32,7 @@ class Forest:
     leaves: Float[Tensor, "runs trees leaves classes"]  # shares of the classes
 
     def logits(self, rows: Float[Tensor, "*runs rows columns"]) -> Float[Tensor, "runs rows classes"]:
-        """Logarithms of the mean shares of the classes; each run may have rows of its own."""
+        """Logarithms of the mean class shares; rows may differ between runs."""
         by_run = rows.expand(len(self.leaves), -1, -1)
         parts = [[self._shares(run, part) for part in own.split(ROWS_AT_ONCE)] for run, own in enumerate(by_run)]
         return torch.stack([torch.cat(shares) for shares in parts]).clamp(min=MIN_PROBABILITY).log()
@@ -52,7 +52,7 @@ class Forest:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """What `of` reads."""
+        """The stored parameters, which `of` reads."""
         return dict(zip(FOREST_PARTS, (self.columns, self.thresholds, self.leaves), strict=True))
 
     @staticmethod
@@ -67,7 +67,7 @@ def grow(
     weights: Float[Tensor, "runs parts labelled"],
     settings: MTPlusSettings,
 ) -> list[Forest]:
-    """A forest for each weighting ("part") of the labels; rows of weight 0 play no part."""
+    """A forest for each weighting ("part") of the labels; rows of weight 0 are ignored."""
     grown = [
         [_grow(table, functional.one_hot(known, num_classes).float(), weight, settings) for weight in by_part]
         for table, known, by_part in zip(rows, classes, weights, strict=True)
@@ -100,7 +100,7 @@ def _grow(
         high = (-ends).scatter_reduce(1, at_row, values, "amax")
         limit = torch.where(
             low < high, low + share * (high - low), torch.where(low == high, high, 0.0)
-        )  # 0: no row is here
+        )  # 0 if the node has no rows
         above = (values > limit.gather(1, at_row)).float()
         # Mass of the classes in each node: trees, nodes, classes; and of its upper half, for every try.
         by_node = (functional.one_hot(place, nodes).float()[..., None] * mass[:, None]).flatten(2)

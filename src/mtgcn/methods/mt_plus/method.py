@@ -1,17 +1,17 @@
-"""mt-plus: mutual teaching between eight linear peers, each on a view of its own of the nodes.
+"""mt-plus: mutual teaching between eight linear peers, each on a different view of the nodes.
 
 The eight views are the features, the hops side by side (Luan et al., 2019), the near and the far neighbourhood (Wu et
 al., 2019; Gasteiger et al., 2019), two infomax embeddings (Veličković et al., 2019), the far edges and the size of a
-node: see `views.py`. In a table the peers see other views, and one of them is a forest that teaches and is not taught.
+node: see `views.py`. Peers on a table have other views; one of them is a forest, which teaches but is not taught.
 
-    P_v = softmax(X_v W_v),   P = Σ_v w_v P_v,   the answer is P^(1/T), rows divided by their sums,
+    P_v = softmax(X_v W_v),   P = Σ_v w_v P_v,   the prediction is P^(1/T), normalised,
     W_v = argmin  - (1 / |L|) Σ_{i in L} log P_v[i, y_i]  - τ s Σ_i m_i log P_v[i, ŷ_i]  + λ_v |W_v|²
 
     v       a view, and the peer on it
     X_v     the rows of the view, nodes x width: length 1, centred, with a column of ones
     W_v     the coefficients of the peer, width x classes
     P_v, P  probabilities of the peer, and of all peers; nodes x classes
-    w_v     weight of the peer: the mixture under which held-out labels are likeliest
+    w_v     mixture weight of the peer, which maximises the likelihood of held-out labels
     L, y_i  the labelled nodes and their classes
     ŷ_i     the pseudo label of node i: the class c with the largest P[i, c] (l_c / p_c)^(β b)
     l, p    shares of the classes among the labels and in P
@@ -22,7 +22,7 @@ node: see `views.py`. In a table the peers see other views, and one of them is a
     T       temperature at which the mean confidence is the expected accuracy
     λ_v     penalty of the peer, by cross-validation; a temperature for P_v is found along with it
 
-Linear classifiers on such views, and infomax, are known; new is that peers on different views are weighted by
+Linear classifiers on such views, and infomax, are known. New is that peers on different views are weighted by
 cross-validation and teach each other.
 """
 
@@ -95,7 +95,7 @@ class MTPlus(PeerMethod):
         with stage("teaching", unit="round"):
             after, coefficients = teaching.run(by_peer)
 
-        # 7  The weaker the teaching, the more of the probabilities before it.
+        # 7  Average of the probabilities after and before teaching, by teaching strength.
         for name in peers:
             by_peer[name].copy_(blend(after.pop(name), by_peer[name], strength))
 
@@ -103,7 +103,7 @@ class MTPlus(PeerMethod):
         answer = average(weights, probabilities.unbind(1))
         agreement = task.communicator.sum((probabilities.argmax(-1) == answer.argmax(-1)[:, None]).sum(-1))
 
-        # 9  One temperature, so that the mean confidence is the expected accuracy. Predicted classes stay.
+        # 9  One temperature, so that the mean confidence is the expected accuracy. Predicted classes do not change.
         accuracy, held_out = average_accuracy(peers, weights, tuned, folds), num_held_out(folds)
         temperature = torch.ones_like(strength)
         if self.calibrated == "by-labels":
@@ -119,7 +119,7 @@ class MTPlus(PeerMethod):
             teaching.history(),
             peers=on_host(probabilities),
             pseudo_labelled_at=teaching.record.first_epochs(),
-            # Encoders are large, and only a single run is applied elsewhere.
+            # Encoders are large, and only a single run is applied to other graphs.
             parameters=stored_parameters(
                 views, peers, coefficients, teaching.pseudo_parts, weights, strength, temperature
             )

@@ -45,6 +45,7 @@ class FittedInputs(Inputs):
         self.unit = float(graph.adjacency.sum(dtype=np.float64) / self.degrees.sum()) if adjacency.nnz else 1.0
         self.walks: list[list[Tensor]] = []
         self.tensors: dict[int, Tensor] = {}  # parameters on the device, by the identity of their arrays
+        self.of_parameters = set(map(id, parameters.values()))  # other arrays are freed, and others take their identity
         self.names = transferable(parameters)
         for _ in each_view(self, self.names):
             pass  # the rows themselves are not needed
@@ -109,6 +110,8 @@ class NewInputs(Inputs):
 
     def to_device(self, values: np.ndarray) -> Tensor:
         tensors = self.fitted.tensors  # shared by all calls
+        if id(values) not in self.fitted.of_parameters:
+            return super().to_device(values)
         if id(values) not in tensors:
             tensors[id(values)] = super().to_device(values)
         return tensors[id(values)]

@@ -1,4 +1,4 @@
-"""Mutual teaching: in every round, all peers learn the pseudo labels that their weighted average is confident of."""
+"""Mutual teaching: in every round, all peers learn the confident pseudo labels of their weighted average."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mtgcn.task import Nodes, Task
 from mtgcn.training.loop import PseudoLabelRecord
 from mtgcn.training.progress import report_progress
 
-SAMPLING_STREAM = 0xC1A55  # random numbers of the nodes sampled per round
-MIN_SHARE = 1e-6  # of a class in the predictions
-ROUNDING = 1e-5  # of a mean of probabilities in 32 bits
-PSEUDO_LABELS = "pseudo labels"  # name of their number in the history
+SAMPLING_STREAM = 0xC1A55  # stream of the nodes sampled per round
+MIN_SHARE = 1e-6  # smallest share of a class in the predictions
+ROUNDING = 1e-5  # rounding error of a mean of probabilities in 32 bits
+PSEUDO_LABELS = "pseudo labels"  # name of the number of pseudo labels in the history
 
 Probabilities = Float[Tensor, "runs nodes classes"]
 Sample = Int[Tensor, "sampled"] | slice  # nodes of a round, in ascending order
@@ -38,12 +38,12 @@ class Teaching:
         peers: Mapping[str, Peer],
         weights: Float[Tensor, "runs peers"],
         strength: Float[Tensor, "runs"],
-        labelled: Nodes,  # of all processes
+        labelled: Nodes,  # labelled nodes of all processes
         settings: MTPlusSettings,
     ) -> None:
         self.task, self.views, self.settings = task, views, settings
         self.peers, self.weights, self.sum = peers, weights, task.communicator.sum
-        self.pseudo_weight = settings.teaching_weight * strength  # of all pseudo labels; all labels have weight 1
+        self.pseudo_weight = settings.teaching_weight * strength  # in total; the labels have weight 1
         self.balance = class_balance(labelled, task.num_classes, settings)
         self.by_class = self.balance * label_imbalance(labelled, task.num_classes)
         counts = _class_sums(labelled.present.float(), labelled.classes, task.num_classes)
@@ -53,16 +53,16 @@ class Teaching:
         # Position of each node in a random order of all nodes.
         large = task.graph.num_nodes > settings.nodes_per_round
         self.positions = task.communicator.positions(keyed_bits(keys, 0, SAMPLING_STREAM)) if large else None
-        self._counts: list[Tensor] = []  # of pseudo labels, runs x peers, by round
-        self.pseudo_parts: dict[str, Tensor] = {}  # part of the coefficients that the last pseudo labels account for
+        self._counts: list[Tensor] = []  # numbers of pseudo labels by round, runs x peers
+        self.pseudo_parts: dict[str, Tensor] = {}  # contribution of the last pseudo labels to the coefficients
         unlabelled = torch.ones(task.runs, task.num_nodes + 1, dtype=torch.bool, device=task.device)
-        # Padding falls into the extra column.
+        # Padding is written to the extra column.
         self.unlabelled = unlabelled.scatter_(1, task.labelled.index % (task.num_nodes + 1), False)[:, :-1]
 
     def run(self, before: Mapping[str, Probabilities]) -> tuple[dict[str, Probabilities], dict[str, Tensor]]:
         """Probabilities and coefficients of every peer after all rounds."""
         settings = self.settings
-        # A forest teaches and is not taught.
+        # A forest teaches but is not taught.
         coefficients = {name: peer.weight for name, peer in self.peers.items() if peer.forest is None}
         bounds: dict[str, Tensor] = {}
         for number in range(settings.rounds):
@@ -103,9 +103,9 @@ class Teaching:
         return after, coefficients
 
     def sample_nodes(self, number: int) -> tuple[Sample, Bool[Tensor, "runs labelled"]]:
-        """The nodes of a round, and which labels are among them: all of a small graph; of a large one a new random
-        sample, and all labelled nodes or a sample of many. Thousands of examples determine a peer, and a round costs
-        the same on a graph of any size."""
+        """The nodes of a round, and which labels are among them: all nodes of a small graph, or a new random sample
+        of unlabelled and labelled nodes. Thousands of examples suffice to fit a peer, and the cost of a round
+        does not depend on the size of the graph."""
         nodes, labelled, settings = self.task.graph.num_nodes, self.task.labelled, self.settings
         positions = self.positions
         if positions is None:
@@ -127,11 +127,11 @@ class Teaching:
 
         The shares of the classes in the teacher's predictions are first moved towards their shares among the labels. A
         node is pseudo-labelled if the teacher's confidence exceeds the mean. Where classes have unequal numbers of
-        labels, the teacher is more confident of the larger ones: then the mean over the predicted class counts, the
-        more so the fewer labels there are.
+        labels, the teacher is more confident of the larger ones; then the threshold is closer to the mean over nodes of
+        the predicted class, especially if labels are few.
         """
         unlabelled, by_class = self.unlabelled[:, nodes].to(probabilities.dtype), self.by_class
-        # In 64 bits, so that the sum does not depend on how nodes are distributed over processes.
+        # Computed in 64 bits, so that the sum does not depend on the number of processes.
         predicted = self.sum((unlabelled[..., None] * probabilities).sum(1, dtype=torch.float64))
         tiny = torch.finfo(probabilities.dtype).tiny
         predicted = predicted / predicted.sum(1, keepdim=True).clamp(min=tiny)
@@ -148,12 +148,12 @@ class Teaching:
         mean_of_class = class_sums(confidence * unlabelled) / class_sums(unlabelled).clamp(min=1)
         mean = node_sum(confidence * unlabelled) / node_sum(unlabelled).clamp(min=1)
         threshold = by_class * mean_of_class.gather(1, classes) + (1 - by_class) * mean
-        weight = unlabelled * (confidence >= (1 - ROUNDING) * threshold)  # equally confident nodes all count
+        weight = unlabelled * (confidence >= (1 - ROUNDING) * threshold)  # keeps ties in spite of rounding
         weight = weight / (class_sums(weight).clamp(min=1) ** self.balance).gather(1, classes)
         return weight / node_sum(weight).clamp(min=tiny), classes
 
     def history(self) -> dict[str, Float[np.ndarray, "rounds runs peers"]]:
-        """Number of pseudo labels of each peer, by round."""
+        """The number of pseudo labels of each peer by round."""
         return {PSEUDO_LABELS: torch.stack(self._counts).float().cpu().numpy()} if self._counts else {}
 
     def _with_labels(
@@ -167,7 +167,7 @@ class Teaching:
         labelled = self.task.labelled
         share = labels / self.sum(labels.sum(1, keepdim=True)).clamp(min=1)
         place = labelled.index if isinstance(nodes, slice) else torch.searchsorted(nodes, labelled.index)
-        place = torch.where(labels, place, weight.shape[1])  # others fall into an extra column
+        place = torch.where(labels, place, weight.shape[1])  # others are written to an extra column
         weight = torch.cat([weight, weight.new_zeros(len(weight), 1)], 1).scatter(1, place, share)[:, :-1]
         classes = torch.cat([classes, classes.new_zeros(len(classes), 1)], 1).scatter(1, place, labelled.classes)
         return weight, classes[:, :-1]
@@ -180,8 +180,8 @@ class Teaching:
 
 
 def class_balance(labelled: Nodes, num_classes: int, settings: MTPlusSettings) -> Float[Tensor, "runs 1"]:
-    """The power b of a class's weight: its pseudo labels are divided by their number to the power b. 1 gives all
-    classes the same weight, 0 each its size. With few labels the sizes are unknown, so b = 1."""
+    """The exponent b of class balancing: pseudo labels of a class are divided by their number to the power b. All
+    classes have equal weights with b = 1, weights by size with b = 0. With few labels, sizes are unknown and b = 1."""
     per_class = labelled.present.sum(1, keepdim=True) / num_classes
     if settings.balanced != "by-labels":
         return torch.full_like(per_class, float(settings.balanced == "always"))
@@ -189,7 +189,7 @@ def class_balance(labelled: Nodes, num_classes: int, settings: MTPlusSettings) -
 
 
 def label_imbalance(labelled: Nodes, num_classes: int) -> Float[Tensor, "runs 1"]:
-    """0 where all classes with labels have the same number; 1 where one has half the average or less."""
+    """0 if all labelled classes have equally many labels; 1 if one has at most half the average."""
     counts = _class_sums(labelled.present.float(), labelled.classes, num_classes)
     given = counts > 0
     mean = counts.sum(1) / given.sum(1).clamp(min=1)

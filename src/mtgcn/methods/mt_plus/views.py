@@ -8,15 +8,15 @@
     held infomax embeddings   Deep Graph Infomax encoder with weight decay
     far edges                 personalised PageRank of D^-1/2 A, projected on its leading singular vectors
     size                      degree and feature sum of a node, its neighbours and theirs
-    columns                   X as it is, for a peer with a large penalty
+    columns                   X, unchanged, for a peer with a large penalty
     waves                     random cosines of X: smooth functions of the columns
     forest                    X itself, for a peer that is a forest
 
-The edges of a table are its rows' nearest neighbours and hold nothing that the columns do not. There, waves and forest
-take the place of the neighbourhoods, the infomax embeddings and the size.
+The edges of a table link nearest rows and add no information to the columns. There, waves and forest replace the
+neighbourhoods, the infomax embeddings and the size.
 
-Rows are scaled to length 1, so that one penalty means the same for every view, centred, and scaled again; the held
-infomax embeddings are not centred. Every table ends in a column of ones.
+Rows are scaled to length 1, so that a penalty has the same meaning for every view, then centred and scaled again; held
+infomax embeddings are not centred. The last column of every view is a column of ones.
 
 To add a view, write a function of `Inputs` below, decorate it with `@view(name)`, and add its default prior weight,
 `prior_NAME`, to `MTPlusSettings`.
@@ -72,12 +72,13 @@ FAR_EDGES, SIZE = "far edges", "size"
 COLUMNS, WAVES, FOREST = "columns", "waves", "forest"
 ENCODERS = (INFOMAX, HELD_INFOMAX)  # in the order in which they are trained side by side
 
-MIN_ROW_LENGTH = 1e-5  # of a centred row in 32 bits; a shorter one is rounding error and becomes 0
+SMALL = 64  # most cosines that MKL computes in one thread; a second thread is much slower for a single row
+MIN_ROW_LENGTH = 1e-5  # shorter centred rows are rounding errors in 32 bits and become 0
 MIN_SIZE_STD = 1e-6  # below this standard deviation all nodes have the same size
 SVD_TABLES = 7  # tables of the width of the edges view in memory during its SVD
-SAMPLED_ROWS = 64  # whose nearest rows are compared with their neighbours
-ROUNDING = 1e-3  # of distances
-NEAREST_SHARE = 0.12  # of the way from the nearest rows to random ones: neighbours in a table are less far
+SAMPLED_ROWS = 64  # rows whose neighbours are compared with their nearest rows
+ROUNDING = 1e-3  # relative rounding error of distances
+NEAREST_SHARE = 0.12  # neighbours in a table are within this share of the way from nearest to random rows
 
 Rows = Float[Tensor, "nodes width_and_one"]
 
@@ -106,7 +107,7 @@ def view(
     seeded: bool = False,
     of: str = "both",
 ) -> Callable[[Callable[[Inputs], Rows]], Callable[[Inputs], Rows]]:
-    """Register a function as the view of that name."""
+    """Register a function as the view with this name."""
 
     def register(rows: Callable[[Inputs], Rows]) -> Callable[[Inputs], Rows]:
         VIEWS[name] = View(rows, group or name, centred, transferable, seeded, of)
@@ -125,7 +126,7 @@ def hops(inputs: Inputs) -> Rows:
     features, count = inputs.reduced_features, inputs.settings.hop_directions
 
     def leading_directions() -> Tensor:
-        _, directions = torch.linalg.eigh(inputs.communicator.gram(features).double().cpu())  # the largest come last
+        _, directions = torch.linalg.eigh(inputs.communicator.gram(features).double().cpu())  # ascending
         return directions[:, -count:].float()
 
     block, blocks = features @ inputs.to_device(inputs.learned(f"{HOPS}/basis", leading_directions)), []
@@ -208,24 +209,24 @@ def views_in(parameters: Mapping[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def transferable(parameters: Mapping[str, np.ndarray]) -> list[str]:
-    """Those of them that can be computed for other nodes."""
+    """The views among these parameters that can be computed for other nodes."""
     return [name for name in views_in(parameters) if VIEWS[name].transferable]
 
 
 def is_table(graph: Graph) -> bool:
-    """Whether the edges link rows of dense columns to their nearest rows, as `neighbour_graph` does."""
+    """Whether edges link rows of dense columns to their nearest rows, as `neighbour_graph` does."""
     columns, adjacency = graph.features, graph.adjacency
     if not isinstance(columns, np.ndarray) or not graph.communicator.has_whole_graph or not adjacency.nnz:
         return False
-    sample = node_keys(graph).argsort()[:SAMPLED_ROWS].numpy()  # whatever the order of the rows
-    distances = np.zeros(3)  # of neighbours, of as many nearest rows, of as many random rows
+    sample = node_keys(graph).argsort()[:SAMPLED_ROWS].numpy()  # independent of the row order
+    distances = np.zeros(3)  # sums for neighbours, for equally many nearest rows, and for equally many random rows
     for row in sample:
         neighbours = np.setdiff1d(adjacency.indices[adjacency.indptr[row] : adjacency.indptr[row + 1]], [row])
         count, to_rows = len(neighbours), np.linalg.norm(columns - columns[row], axis=1)
         others = np.partition(np.delete(to_rows, row), min(count, len(to_rows) - 2))
         distances += to_rows[neighbours].sum(), others[:count].sum(), count * others.mean()
     near, nearest, any_row = distances
-    further = any_row - nearest  # 0 where all rows are neighbours
+    further = any_row - nearest  # 0 if all rows are neighbours
     return bool(further > ROUNDING * any_row and near - nearest < NEAREST_SHARE * further)
 
 
@@ -252,7 +253,7 @@ def build_views(graph: Graph, settings: ViewSettings, seed: int, device: torch.d
 
 @cached_per_graph
 def _views(graph: Graph, settings: ViewSettings, device: torch.device, seed: int | None = None) -> NodeViews:
-    """The views that depend on this seed or, without one, those that depend on none."""
+    """The views that depend on this seed or, without a seed, those that depend on none."""
     names = [name for name in view_names(graph) if VIEWS[name].seeded == (seed is not None)]
     return views_of(Inputs(graph, settings, device, seed or 0), names)
 
@@ -269,12 +270,12 @@ def views_elsewhere(
     device: torch.device,
     names: Iterable[str] | None = None,
 ) -> Iterator[tuple[str, Rows]]:
-    """Transferable views of another graph, one after the other, computed as those that peers were fitted on."""
+    """The transferable views of another graph, computed with the parameters of the fit; yields one at a time."""
     trained_on = len(parameters[f"{FEATURES}/basis"])
     if graph.num_features != trained_on:
         raise InputError(
-            f"a graph with {graph.num_features} features, where the model has learned from {trained_on}; "
-            "use a graph with the features that it was trained with"
+            f"the graph has {graph.num_features} features, the model was trained on {trained_on}; "
+            "use a graph with the same features"
         )
     inputs = Inputs(graph, settings, device, parameters=parameters)
     return each_view(inputs, transferable(parameters) if names is None else names)
@@ -285,7 +286,7 @@ def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]
     for name in names:
         inputs.trim()
         rows = VIEWS[name].rows(inputs)
-        if VIEWS[name].centred:  # in place, since tables may be large
+        if VIEWS[name].centred:  # computed in place, since tables may be large
             values = rows[:, :-1]
             functional.normalize(values, out=values)
             values -= inputs.to_device(inputs.learned(f"{name}/centre", partial(inputs.mean_of_rows, values)))
@@ -296,7 +297,7 @@ def each_view(inputs: Inputs, names: Iterable[str]) -> Iterator[tuple[str, Rows]
 
 
 def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settings: ViewSettings, seed: int) -> None:
-    """Let `build_views` with this seed use the encoders among these parameters instead of training new ones."""
+    """Let `build_views` with this seed use the encoders of these parameters instead of training new ones."""
     if f"{INFOMAX}/weight" not in parameters:  # a table
         return
     trained = {part: np.stack([parameters[f"{name}/{part}"] for name in ENCODERS]) for part in ("weight", "bias")}
@@ -304,9 +305,9 @@ def remember_encoders(parameters: Mapping[str, np.ndarray], graph: Graph, settin
 
 
 class Inputs:
-    """What views are computed from: the graph in the form of operators, and intermediate tables that views share.
+    """Inputs of the views: the operators of the graph, and intermediate tables that views share.
 
-    Without `parameters` it learns them (bases, means, encoders); with them it reproduces what was learned elsewhere.
+    Without `parameters` (bases, means, encoders), they are learned; with them, the views of the fit are reproduced.
     """
 
     def __init__(
@@ -324,7 +325,7 @@ class Inputs:
         self._tables: dict[str, Any] = {}  # not cached_property, whose lock is shared by all threads
 
     def learned(self, name: str, compute: Callable[[], np.ndarray | Tensor]) -> np.ndarray:
-        """The parameter of that name, computed if it is not there yet."""
+        """The parameter with this name, computed on first use."""
         if name not in self.parameters:
             values = compute()
             self.parameters[name] = values.cpu().numpy() if isinstance(values, Tensor) else values
@@ -382,7 +383,7 @@ class Inputs:
         return features if isinstance(features, np.ndarray) else np.asarray(features.todense())
 
     def scaled_columns(self) -> Float[np.ndarray, "nodes columns"]:
-        """The columns, divided by the root mean square of the lengths of the rows."""
+        """The columns, divided by the root mean square of the row lengths."""
         length = self.learned(
             f"{WAVES}/length", lambda: np.sqrt(np.square(self.columns, dtype=np.float64).sum(1).mean(keepdims=True))
         )
@@ -390,7 +391,7 @@ class Inputs:
 
     def reduced_edges(self) -> Float[Tensor, "nodes directions"]:
         """D^-1/2 A in its leading singular vectors."""
-        # A is symmetric, so the transpose needs no matrix of its own.
+        # A is symmetric, so the transpose needs no separate matrix.
         adjacency, degrees = self._neighbours()
         scale = (1 / degrees.clamp(min=torch.finfo(torch.float32).tiny).sqrt()).float()[:, None]
         nodes = self.graph.num_nodes
@@ -414,7 +415,7 @@ class Inputs:
 
     @property
     def _resident(self) -> bool:
-        """Whether the matrices of the graph lie on a device other than the CPU."""
+        """Whether the matrices of the graph are on a device other than the CPU."""
         return self.device.type != "cpu" and self.communicator.has_whole_graph
 
     def _neighbours(self) -> tuple[SparseOperator, Float[Tensor, "nodes"]]:
@@ -428,7 +429,7 @@ class Inputs:
         return operator, degrees.to(self.device)
 
     def sizes(self) -> Float[np.ndarray, "nodes sizes"]:
-        """log(1 + degree) and log(1 + |features|₁) of a node, then their means over its neighbours and over theirs."""
+        """log(1 + degree) and log(1 + |features|₁) of a node, and their means over neighbours and second neighbours."""
         if self._resident:
             return on_host(sizes_on_device(self.graph, self.device))
         neighbours = _without_self_loops(self.graph)
@@ -444,7 +445,7 @@ class Inputs:
         return np.concatenate([own, around, mean_of_neighbours(around)], axis=1)
 
     def embeddings(self, name: str) -> Rows:
-        """Embeddings by the encoder of that name."""
+        """Embeddings by the encoder with this name."""
         seen = self.settings.encoder_input
 
         def trained(part: str) -> np.ndarray:
@@ -490,7 +491,9 @@ def random_cosines(
         for array in (values, *_waves(values.shape[1], waves, frequency))
     )
     rows = torch.ones(len(values), waves + 1, device=device)
-    torch.addmm(shift, standardised, by, out=rows[:, :-1]).cos_()
+    cosines = torch.addmm(shift, standardised, by, out=rows[:, :-1])
+    for part in cosines.split(SMALL if len(rows) == 1 else waves, dim=1):
+        part.cos_()
     return rows
 
 
@@ -502,7 +505,7 @@ def _waves(columns: int, waves: int, scale: float) -> tuple[np.ndarray, np.ndarr
 
 
 def _without_self_loops(graph: Graph) -> sp.csr_array:
-    """The adjacency without its diagonal; not copied where the diagonal is 0."""
+    """The adjacency without its diagonal; not copied if the diagonal is 0."""
     adjacency = relative_adjacency(graph)
     loops = adjacency.diagonal()
     if not loops.any():
