@@ -168,5 +168,7 @@ def test_versus_and_notebooks(make_graph):
     assert usual.sentence in page
     with pytest.raises(InputError, match="no node"):
         model.explain(99)
-    with pytest.raises(InputError, match="other class"):
+    with pytest.raises(InputError, match=r"predicted as '.' itself; compare with"):
         model.explain(30, versus=usual.predicted)
+    with pytest.raises(InputError, match="unknown class 'bird'; choose from"):
+        model.explain(30, versus="bird")

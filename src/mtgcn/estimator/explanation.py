@@ -132,8 +132,13 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     answer, names = model.label_distributions_[place], graph.class_names
     first, second = (int(number) for number in np.argsort(-answer, kind="stable")[:2])
     if versus is not None:
-        if str(versus) not in names or names.index(str(versus)) == first:
-            raise unknown_name("other class", str(versus), [name for name in names if name != names[first]])
+        others = [name for name in names if name != names[first]]
+        if str(versus) == names[first]:
+            raise InputError(
+                f"node {shown(node)} is predicted as {shown(versus)} itself; compare with one of {', '.join(others)}"
+            )
+        if str(versus) not in others:
+            raise unknown_name("class", str(versus), others)
         second = names.index(str(versus))
     around = np.setdiff1d(graph.adjacency.indices[slice(*graph.adjacency.indptr[place : place + 2])], [place])
     facts: dict[str, Any] = {
