@@ -130,7 +130,7 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     if place == MISSING:  # the name of one node will do
         named = [number for number, name in enumerate(graph.node_names or ()) if name == str(node)]
         if len(named) != 1:
-            raise InputError(f"the model has no node {shown(node)}; give the id or the unique name of a node of the fit")
+            raise InputError(f"the model has no node {shown(node)}; give the id or unique name of a node of the fit")
         [place] = named
     answer, names = model.label_distributions_[place], graph.class_names
     first, second = (int(number) for number in np.argsort(-answer, kind="stable")[:2])
