@@ -239,7 +239,7 @@ def doubt(
 
 def explain(
     model: ModelFolder,
-    node: Annotated[str, typer.Argument(help="Id of a node of the model.", metavar="NODE")],
+    node: Annotated[str, typer.Argument(help="Id or name of a node of the model.", metavar="NODE")],
     versus: Annotated[str | None, option("The class to compare with.", "CLASS", default="second most probable")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -127,8 +127,11 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     """Explain why a node of the fit has its class rather than `versus`, by default the second most probable class."""
     graph = model.graph_
     place = int(positions_of_ids(graph.node_ids, np.array([node]))[0])
-    if place == MISSING:
-        raise InputError(f"the model has no node {shown(node)}; give the id of a node of the fit")
+    if place == MISSING:  # the name of one node will do
+        named = [number for number, name in enumerate(graph.node_names or ()) if name == str(node)]
+        if len(named) != 1:
+            raise InputError(f"the model has no node {shown(node)}; give the id or unique name of a node of the fit")
+        [place] = named
     answer, names = model.label_distributions_[place], graph.class_names
     first, second = (int(number) for number in np.argsort(-answer, kind="stable")[:2])
     if versus is not None:
