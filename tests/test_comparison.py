@@ -97,13 +97,13 @@ def test_few_scored_nodes_warn(make_graph):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"methods": "gcn"}, r"methods is the text 'gcn'; give a list, \['gcn'\]"),
+        ({"methods": "gcn"}, r"methods='gcn' is a string; give a list, \['gcn'\]"),
         ({"methods": [Favourite(), Favourite(1)]}, "two methods are called 'Favourite'; give a mapping"),
         ({"methods": ["lpp"]}, "unknown method 'lpp'; did you mean 'lp'"),
         ({"methods": []}, "0 methods to compare"),
-        ({"labels_per_class": None}, "how many labels to draw"),
+        ({"labels_per_class": None}, "need a number of labels"),
         ({"device": "gpu"}, "unknown device 'gpu'"),
-        ({"seed": 1_000_002}, "seed 1000002 is kept for final figures"),
+        ({"seed": 1_000_002}, "seed 1000002 is reserved for"),
         ({"graph": [[0, 1], [1, 0]]}, "graph is a list; give a PyG Data, or a Graph that holds labels"),
     ],
 )

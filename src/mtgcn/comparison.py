@@ -1,4 +1,4 @@
-"""`mtgcn.compare`: methods on the same splits of a graph, shown as table, data frame, LaTeX, figure or page."""
+"""`mtgcn.compare`: methods on the same splits of a graph. Results are a table, data frame, LaTeX, figure or page."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def compare(
         Labelled nodes outside the training set are test nodes unless test nodes are given
     validation_per_class : validation labels drawn from each class in addition to the training labels, for methods that
         use them; no method is scored on them. If 0, 500 nodes are drawn where a method needs validation
-    name : of the graph, in captions
-    reference : the method the others are compared with; by default mt-plus, mt-gcn or the first
+    name : name of the graph in captions
+    reference : method that the others are compared with; by default mt-plus, mt-gcn or the first
     score : "accuracy", "balanced-accuracy", "macro-f1" or, for two classes, "roc-auc" or "average-precision"
 
     >>> import networkx
@@ -113,7 +113,7 @@ class ComparisonResults:
         try:
             import pandas as pd
         except ImportError:
-            raise InputError("pandas is not installed; pip install pandas, or take .rows") from None
+            raise InputError("pandas is not installed; pip install pandas, or use .rows") from None
         kept = (
             *("dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES),
             *("scored_nodes", "seconds", "device"),
@@ -149,14 +149,14 @@ class ComparisonResults:
 
 def _named(methods: Iterable[Any] | Mapping[str, Any]) -> dict[str, Method]:
     if isinstance(methods, str):
-        raise InputError(f"methods is the text {methods!r}; give a list, [{methods!r}]")
+        raise InputError(f"methods={methods!r} is a string; give a list, [{methods!r}]")
     if isinstance(methods, Mapping):
         return {name: _method(given)[1] for name, given in methods.items()}
     named: dict[str, Method] = {}
     for given in methods:
         name, method = _method(given)
         if name in named:
-            raise InputError(f"two methods are called {name!r}; give a mapping from names of your own to methods")
+            raise InputError(f"two methods are called {name!r}; give a mapping from unique names to methods")
         named[name] = method
     return named
 

@@ -1,7 +1,7 @@
-"""A backend of networkx: `nx.node_classification.harmonic_function(G, backend="mtgcn")`, and its sibling.
+"""A backend of networkx: `harmonic_function(G, backend="mtgcn")` and `local_and_global_consistency`.
 
-Both return the labels that networkx returns, by the same arithmetic, and are faster: edges are read without a Python
-loop, and the matrix stays in one format, where networkx converts it in every iteration.
+Both return the same labels as networkx, by the same arithmetic, and are faster: edges are read without a Python loop,
+and the matrix stays in one format, while networkx converts it in every iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FUNCTIONS = ("harmonic_function", "local_and_global_consistency")
 
 
 class NetworkxGraph:
-    """A networkx graph as the argument of this backend. Nothing is copied."""
+    """Wraps a networkx graph as an argument of this backend, without copying."""
 
     __networkx_backend__ = "mtgcn"
 
@@ -33,17 +33,17 @@ class NetworkxGraph:
 
 
 def convert_from_nx(graph: Any, **_: Any) -> NetworkxGraph:
-    """The argument for a networkx graph."""
+    """Wrap a networkx graph."""
     return NetworkxGraph(graph)
 
 
 def convert_to_nx(result: Any, **_: Any) -> Any:
-    """The networkx graph of an argument; any other result unchanged."""
+    """Unwrap a networkx graph; other results are unchanged."""
     return result.graph if isinstance(result, NetworkxGraph) else result
 
 
 def get_info() -> dict[str, Any]:
-    """What networkx shows about this backend."""
+    """The description of this backend for networkx."""
     return {
         "backend_name": "mtgcn",
         "project": "mtgcn",
@@ -74,10 +74,10 @@ def local_and_global_consistency(
 
 
 def _matrix_and_labels(graph: Any, label_name: str) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
-    """The adjacency matrix, which nodes have which label [nodes, labels], and the labels in order of appearance."""
+    """The adjacency matrix, the matrix of labels [nodes, labels], and the labels in order of appearance."""
     import networkx as nx
 
-    # networkx keeps converted graphs and warns when it uses one again, since labels may have changed.
+    # networkx caches converted graphs and warns when it reuses one, since labels may have changed.
     (getattr(graph, "__networkx_cache__", None) or {}).get("backends", {}).pop("mtgcn", None)
     labels = {place: data[label_name] for place, (_, data) in enumerate(graph.nodes(data=True)) if label_name in data}
     if not labels:

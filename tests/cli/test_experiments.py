@@ -136,5 +136,5 @@ def test_failed_write_lists_written_files(mtgcn_command, own, tmp_path, monkeypa
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_final_seeds_are_refused(command, fails, tmp_path):
     missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
-    message = "seed 1000000 is kept for final figures, which mtgcn reproduce --final makes"
+    message = "seed 1000000 is reserved for mtgcn reproduce --final"
     fails(message, command, *missing, "--seed", 1_000_000)

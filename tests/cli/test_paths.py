@@ -90,7 +90,7 @@ def test_paths_that_cannot_be_used(refused, own, model, run, monkeypatch, name, 
         refused(why, *arguments, path)
     models = [["predict", path, "--out", own.folder / "p.csv"], ["suggest", path], ["label", path, own.labels]]
     for arguments in models:
-        refused("is no model folder" if name == "locked" else why, *arguments)
+        refused("is not a model folder" if name == "locked" else why, *arguments)
     for arguments in (["report", path], [*run, "--split", path], ["label", model, path]):
         refused("", *arguments)
 
@@ -124,7 +124,7 @@ def test_destinations_are_checked_before_fitting(refused, own, model, monkeypatc
     (taken / "chapter1.tex").write_text("years of work")
     fit, predict = [*own.fit, "--out"], ["predict", model, "--out"]
     refused("edges.csv is a file; give a folder for the model", *fit, own.edges)
-    refused("thesis holds files and is no model folder", *fit, taken)
+    refused("thesis has files and is not a model folder", *fit, taken)
     refused("thesis is a folder; give a file name", *fit, own.out, "--report", taken)
     refused("thesis is a folder; give a file name", "suggest", model, "--out", taken)
     refused("is a file; give another place", *predict, own.edges / "p.csv")

@@ -181,7 +181,7 @@ def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path,
     ("arguments", "message"),
     [
         (["--table", "2,2"], "table names '2' twice"),
-        (["--final", "--seed", "3"], "seed 3 is no final seed; leave --seed out"),
+        (["--final", "--seed", "3"], "seed 3 is not a final seed; omit --seed"),
         (["--workers", "0"], "workers is 0; give at least 1"),
         (["--workers", "1000000000"], "workers is 1000000000, which takes about"),
         (["--suite", "world", "--curves"], "--suite world excludes --curves"),

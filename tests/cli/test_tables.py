@@ -150,7 +150,7 @@ def test_own_columns_of_predictions(succeeds, mtgcn_command, fails, named, table
     table.iloc[[3]].assign(age=99).to_csv(tmp_path / "new.csv", index=False)
     mtgcn_command("predict", named, tmp_path / "new.csv", "--keep-columns", "all", "--out", tmp_path / "p.csv")
     assert written(tmp_path / "p.csv")[["name", "age"]].values.tolist() == [["Ada 3", 99]]
-    fails("unknown choice of own columns 'some'", "predict", named, "--keep-columns", "some", "--out", "-")
+    fails("unknown choice of input columns 'some'", "predict", named, "--keep-columns", "some", "--out", "-")
 
 
 def test_suggestions_show_the_row(succeeds, named, table, tmp_path):

@@ -40,7 +40,7 @@ def test_shares_are_estimated(share):
     ("prior", "message"),
     [
         ({"a": 1.0}, "'b' is missing; give a share of each of a, b"),
-        ({"a": 0.5, "b": 0.3, "c": 0.2}, "'c' is no class"),
+        ({"a": 0.5, "b": 0.3, "c": 0.2}, "'c' is not a class"),
         ({"a": 0.5, "b": 0.3}, r"shares \[0.5, 0.3\] sum to 0.8; give shares above 0"),
         ({"a": 1.0, "b": 0.0}, "give shares above 0"),
         ({"a": "half", "b": "half"}, "give shares such as a=0.2,b=0.8"),

@@ -186,7 +186,7 @@ def test_backbone(fit, blobs):
     assert len(model.predict(rows[:3] + 0.01)) == 3
     with pytest.raises(InputError, match="method 'lp' has no backbone to choose; use 'mt-gcn'"):
         fit("lp", backbone="gcn", settings=None)
-    with pytest.raises(InputError, match="MTGCN has its settings already"):
+    with pytest.raises(InputError, match="MTGCN has its own settings"):
         fit(create("mt-gcn"), backbone="gcn")
 
 
@@ -334,9 +334,9 @@ def test_folds(blobs):
 @pytest.mark.parametrize(
     ("splits", "y", "message"),
     [
-        (3, ["a", "a", "a", "b", "b", None], "n_splits is 3, and the labels of the rarest class are 2 of class b"),
+        (3, ["a", "a", "a", "b", "b", None], "n_splits is 3, and there are 2 labels of class b"),
         (1, ["a", "a", "b", "b"], "n_splits is 1"),
-        (2, [None, None], "none at all"),
+        (2, [None, None], "there are no labels"),
     ],
 )
 def test_invalid_folds(splits, y, message):
@@ -356,5 +356,5 @@ def test_fit_of_a_frame_with_a_target(kind, tmp_path):
     for fitted in (model, MutualTeachingClassifier.load(tmp_path / "model")):
         assert fitted.predict(frame).tolist() == model.transduction_.tolist()  # the target is ignored
         assert fitted.predict(kind(columns)).tolist() == model.transduction_.tolist()
-    with pytest.raises(InputError, match="y and target='segment' both give the classes"):
+    with pytest.raises(InputError, match="classes as y or as target='segment', not both"):
         model.fit(frame, [0] * 6, target="segment")

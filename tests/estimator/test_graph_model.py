@@ -117,7 +117,7 @@ def test_no_changes(more):
 
 
 def test_unknown_nodes(more):
-    message = "2 of 3 labels are of nodes that the model does not have, for instance 'unknown', 'Knoten'"
+    message = "2 of 3 labels refer to unknown nodes, for instance 'unknown', 'Knoten'"
     with pytest.raises(InputError, match=message):
         more({"unknown": "cat", name(20): "cat", "Knoten": "dog"})
 

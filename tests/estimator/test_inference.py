@@ -291,7 +291,7 @@ def test_new_rows_join_by_edges_from_python(easy):
         (PLAIN[:1], [(60, 99)], "1 ends of edges are neither in X nor in the fit, such as '99'"),
         (PLAIN[:1], [60, 7], r"edges of shape \(2,\); give pairs of ids"),
         (frame.set_axis([5, 6]), [(5, 6)], "some ids of X are nodes of the fit"),
-        (None, [(60, 7)], "give X, and no graph"),
+        (None, [(60, 7)], "give X and no graph"),
     ):
         with pytest.raises(InputError, match=message):
             model.predict(table, edges=edges)

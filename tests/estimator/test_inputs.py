@@ -246,7 +246,7 @@ def test_magnitude_limit(ring):
     [
         ([], [], None, "no node is labelled; label nodes of at least two classes"),
         ([7], [3], None, "all labels are of one class, '7'"),
-        (["a", "b"], [2, 0], None, "class 'b' has no labelled node; label at least one, or leave the class out"),
+        (["a", "b"], [2, 0], None, "class 'b' has no labelled node; label at least one, or remove the class"),
         (["a", "b"], [2, 1], 3, "all 3 nodes are labelled, so there is nothing to predict"),
     ],
 )

@@ -61,7 +61,7 @@ def names_in(folder):
 def test_folder_without_a_model(farm_model, tmp_path, monkeypatch):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
-    with pytest.raises(InputError, match="thesis holds files and is no model folder; give another folder"):
+    with pytest.raises(InputError, match="thesis has files and is not a model folder; give another folder"):
         save_model(farm_model, tmp_path / "thesis")
     with pytest.raises(InputError, match="is a file; give another folder"):
         save_model(farm_model, tmp_path / "thesis" / "chapter1.tex" / "model")
@@ -96,7 +96,7 @@ def test_save_times_out(folder, farm_model, monkeypatch):
     monkeypatch.setattr("mtgcn.storage.files.UPDATE_TIMEOUT", 0.1)
     with (
         exclusive_lock(folder / LOCK, "holding it"),
-        pytest.raises(InputError, match=r"another process is writing model folder .*model and does not end; try again"),
+        pytest.raises(InputError, match=r"another process is still writing model folder .*model; try again"),
     ):
         save_model(farm_model, folder)
 
@@ -315,7 +315,7 @@ def test_invalid_cards(folder, changes, rewritten):
 def test_other_json_files(tmp_path, content):
     (tmp_path / "card.json").write_text(content)
     for path in (tmp_path, tmp_path / "card.json", tmp_path / "nowhere"):
-        with pytest.raises(InputError, match=r"is no model folder, it has no card\.json of one"):
+        with pytest.raises(InputError, match=r"is not a model folder \(no card\.json of a model\)"):
             load_model(path)
 
 
@@ -326,6 +326,6 @@ def test_unregistered_method(farm, tmp_path):
             return create("lp").fit(task)
 
     fitted = MutualTeachingClassifier(Mine(), random_state=0).fit_graph(farm)
-    with pytest.raises(InputError, match="method Mine is not registered, so a model folder could not name it"):
+    with pytest.raises(InputError, match="method Mine is not registered and cannot be saved"):
         save_model(fitted, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

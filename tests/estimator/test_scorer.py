@@ -90,7 +90,7 @@ def test_calls_leave_nothing_behind(drawn):
 @pytest.mark.parametrize(
     ("features", "edges", "message"),
     [
-        ([1.0, 2.0], None, "2 features and 6"),
+        ([1.0, 2.0], None, "2 features, but the fit has 6"),
         (["a"] * 6, None, "neither numbers"),
         ([np.inf] * 6, None, "infinite"),
         ({"a": 1}, None, "no names"),
@@ -104,5 +104,5 @@ def test_bad_input_is_refused(drawn, features, edges, message):
 
 
 def test_models_without_parameters_or_features_have_no_scorer(make_graph):
-    with pytest.raises(InputError, match="keeps nothing"):
+    with pytest.raises(InputError, match="no trained parameters"):
         GraphModel("lp").fit_graph(make_graph()).scorer()

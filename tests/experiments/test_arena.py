@@ -44,7 +44,7 @@ def test_groups():
     assert {unit.dataset for unit in final} == {*FINAL_TABLES}
     ours = ["gradient-boosting", "label-spreading", "mt-plus", "random-forest"]
     assert sorted({unit.method for unit in final}) == [*ours, "sklearn-logistic", "sklearn-logistic-self"]
-    with pytest.raises(InputError, match=f"{FINAL_TABLES[0]} is a table for final figures; add --final"):
+    with pytest.raises(InputError, match=f"{FINAL_TABLES[0]} is reserved for final results; add --final"):
         arena_units([FINAL_TABLES[0]])
 
 

@@ -96,12 +96,12 @@ def test_each_cell_is_written_at_once(digits, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"made": {}}, "is no file of curves"),
-        ({"made": CURVES["made"] | {"settings": {"warmup_epochs": 2 * 10**9}}}, "is no file of curves .*2000000000"),
-        ({"epochs": [10, 2 * 10**9]}, "is no file of curves .*2000000000"),
+        ({"made": {}}, "is not a file of curves"),
+        ({"made": CURVES["made"] | {"settings": {"warmup_epochs": 2 * 10**9}}}, "is not a file of curves .*2000000000"),
+        ({"epochs": [10, 2 * 10**9]}, "is not a file of curves .*2000000000"),
         ({"epochs": [10]}, "its curves are of different length"),
         ({"class_names": []}, "its classes have no curve each"),
-        ({"format": 2}, "is of format 2 and this mtgcn reads format 3"),
+        ({"format": 2}, "has format 2, and this mtgcn reads format 3"),
     ],
     ids=str,
 )

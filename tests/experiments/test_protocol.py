@@ -79,17 +79,17 @@ def test_check_not_final():
     for seed in (0, protocol.DEVELOPMENT_SEEDS[-1], protocol.FINAL_SEEDS[-1] + 1):
         protocol.check_not_final(seed)
     for seed in (protocol.FINAL_SEEDS[0], protocol.FINAL_SEEDS[-1]):
-        with pytest.raises(InputError, match=f"seed {seed} is kept for final figures, which mtgcn reproduce --final"):
+        with pytest.raises(InputError, match=f"seed {seed} is reserved for mtgcn reproduce --final"):
             protocol.check_not_final(seed)
 
 
 @pytest.mark.parametrize(
     ("seed", "final", "message"),
     [
-        (0, True, "seed 0 is no final seed; leave --seed out, or give one from 1000000 to 1999999 with --final"),
-        (1_000_000, False, "seed 1000000 is no development seed; add --final"),
-        (-1, False, "seed -1 is no development seed; give one from 0 to 999999"),
-        (2_000_000, False, "seed 2000000 is no development seed; give one from 0"),
+        (0, True, "seed 0 is not a final seed; omit --seed, or give one from 1000000 to 1999999 with --final"),
+        (1_000_000, False, "seed 1000000 is not a development seed; add --final"),
+        (-1, False, "seed -1 is not a development seed; give one from 0 to 999999"),
+        (2_000_000, False, "seed 2000000 is not a development seed; give one from 0"),
     ],
 )
 def test_checked_seed_refuses_the_other_kind(seed, final, message):

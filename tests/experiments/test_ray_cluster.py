@@ -247,7 +247,7 @@ def test_chosen_device(cluster, name, device):
     ("cluster", "name", "message"),
     [
         (ONE_CPU, "cuda", "'cuda' asked for, but the Ray cluster head:6379 has no GPU; use cpu or auto"),
-        (TWO_GPUS, "auto", r"unlike models round otherwise: cuda \(A\) on n \(1\), cuda \(B\) on n \(2\)"),
+        (TWO_GPUS, "auto", r"the GPU models cuda \(A\) on n \(1\), cuda \(B\) on n \(2\) round differently"),
         (TWO_GPUS, "gpu", "unknown device 'gpu'"),
     ],
 )
@@ -336,7 +336,7 @@ def test_lost_worker_fails_its_unit_only(stand_in, units, monkeypatch):
     monkeypatch.setattr(module, "run_unit", run)
     outcomes = dict(cluster_of({"CPU": 2.0}).execute([lost, other]))
     assert isinstance(outcomes[lost], InputError)
-    assert str(outcomes[lost]).startswith("its worker was lost 4 times, most likely for want of memory; start the same")
+    assert str(outcomes[lost]).startswith("its worker was lost 4 times, probably out of memory; start the same")
     assert len(outcomes[other]) == 1
 
 
@@ -383,7 +383,7 @@ def test_silent_port_times_out(monkeypatch):
     monkeypatch.setattr(module, "SECONDS_TO_JOIN", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"what listens at {address} has not answered as a Ray cluster for 2 s"):
+        with pytest.raises(InputError, match=f"no answer from a Ray cluster at {address} within 2 s"):
             check_reachable(address)
 
 

@@ -137,7 +137,7 @@ def test_worker_processes():
 
 
 def test_invalid_machines(monkeypatch):
-    with pytest.raises(InputError, match="--workers 2 are processes of this machine, and --ray local takes as many"):
+    with pytest.raises(InputError, match="--workers 2 starts processes on this machine, and --ray local uses all"):
         reproduce.machines("cpu", threads=1, workers=2, ray="local").__enter__()
     monkeypatch.setattr(ray_cluster, "find_spec", lambda it: None if it == "ray" else importlib.util.find_spec(it))
     with pytest.raises(InputError, match=r"--ray needs the package ray, .*; pip install 'mtgcn\[ray\]'"):

@@ -94,7 +94,7 @@ def test_ranking_scores_need_two_classes(ring):
     shares[4] = [0.1, 0.9]  # of class b, as are nodes 1, 7 and 10
     [result] = scoring.score(Prediction(shares[None]), rare, [split])
     assert result.average_precision == 1  # 4 is the only b among the test nodes, and first
-    with pytest.raises(InputError, match="roc-auc is for two classes and there are 3; use --score macro-f1"):
+    with pytest.raises(InputError, match="roc-auc requires two classes, not 3; use --score macro-f1"):
         scoring.check_score("roc-auc", 3)
     with pytest.raises(InputError, match="unknown score 'f1'"):
         scoring.check_score("f1")
@@ -138,7 +138,7 @@ def test_better_peer_is_selected_by_test_accuracy(ring):
     assert [result.accuracy for result in scoring.score_better_peer(prediction, ring, splits)] == [0.5, 1.0]
     [alone] = scoring.score(Prediction(half[None]), ring, splits[:1])
     assert scoring.score_better_peer(prediction, ring, splits)[0] == alone
-    with pytest.raises(InputError, match="no peers to take the better of"):
+    with pytest.raises(InputError, match="this method has no peers"):
         scoring.score_better_peer(Prediction(half[None]), ring, splits[:1])
 
 
@@ -270,19 +270,19 @@ def test_split_file(ring, split_file):
     path = split_file([0, 1, 2], [3, 4, 5])
     assert [split.train[0] for split in scoring.chosen_splits(path, ring)] == [0, 3]
     assert len(scoring.chosen_splits(path, ring, runs=2)) == 2
-    with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; leave --runs out"):
+    with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; omit --runs"):
         scoring.chosen_splits(path, ring, runs=7)
 
 
 def test_fixed_splits_have_their_own_validation_nodes(ring, split_file):
-    with pytest.raises(InputError, match="has its own validation nodes; leave --validation-per-class out"):
+    with pytest.raises(InputError, match="has its own validation nodes; omit --validation-per-class"):
         scoring.chosen_splits(split_file([0, 1, 2]), ring, validation_per_class=1)
 
 
 def test_label_counts_of_a_file_are_checked(ring, split_file):
     path = split_file([0, 1, 2, 3])
     assert scoring.chosen_splits(path, ring, labels_per_class=[2, 1, 1])
-    with pytest.raises(InputError, match=r"asks for 1 but split .* gives \(2, 1, 1\); leave --labels-per-class out"):
+    with pytest.raises(InputError, match=r"asks for 1 but split .* gives \(2, 1, 1\); omit --labels-per-class"):
         scoring.chosen_splits(path, ring, labels_per_class=1)
 
 

@@ -89,7 +89,7 @@ def test_damage_before_the_end_is_refused(two_units, path):
     for damaged in (lines[1][:-5], json.dumps(asdict(unit_rows("third")[1]))):  # or a row of another unit
         write_lines(path, [lines[0], damaged, *lines[2:], last])
         content = path.read_text()
-        with pytest.raises(InputError, match=r"line 2 of .* is damaged or not in its place, and rows follow it"):
+        with pytest.raises(InputError, match=r"line 2 of .* is damaged or misplaced, and rows follow it"):
             repaired(two_units)
         assert path.read_text() == content
 
@@ -98,16 +98,16 @@ def test_damage_before_the_end_is_refused(two_units, path):
 def test_rows_out_of_order_are_refused(two_units, path, order, line):
     lines = path.read_text().splitlines()
     write_lines(path, [lines[index] for index in order] + lines[3:])
-    with pytest.raises(InputError, match=f"line {line} of .* is damaged or not in its place"):
+    with pytest.raises(InputError, match=f"line {line} of .* is damaged or misplaced"):
         read_units(two_units)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"dataset": "another"}, "its dataset is not that of its unit"),
-        ({"labels_per_class": [1, 2]}, "its labels_per_class is not that of its unit"),
-        (COMPARED, "its comparison is not that of its unit"),
+        ({"dataset": "another"}, "its dataset differs from its unit"),
+        ({"labels_per_class": [1, 2]}, "its labels_per_class differs from its unit"),
+        (COMPARED, "its comparison differs from its unit"),
         ({"run": "1"}, "run is '1': .*"),
         ({"labels_per_class": []}, "labels_per_class.* is .*"),
         ({"seed": 2**128 + 1}, "seed is '34028.*"),
@@ -123,18 +123,18 @@ def test_invalid_row_is_refused(two_units, path, changed, message):
     lines = path.read_text().splitlines()
     lines[1] = json.dumps(json.loads(lines[1]) | changed)
     write_lines(path, lines)
-    with pytest.raises(InputError, match=rf"line 2 of .* is no row that mtgcn wrote \({message}\); restore"):
+    with pytest.raises(InputError, match=rf"line 2 of .* is not a row that mtgcn wrote \({message}\); restore"):
         read_units(two_units)
 
 
 def test_other_format_is_refused(two_units, path):
     path.write_text(path.read_text().replace('"format": 3', '"format": 2'))
-    with pytest.raises(InputError, match="is of format 2 and this mtgcn reads format 3; run the experiment again"):
+    with pytest.raises(InputError, match="has format 2, and this mtgcn reads format 3; run the experiment again"):
         read_units(two_units)
 
 
 def test_store_is_locked(tmp_path):
-    refusal = r"another sweep is writing into .*; wait for it"
+    refusal = r"another process is writing to .*; wait for it"
     with Store(tmp_path), pytest.raises(InputError, match=refusal):
         Store(tmp_path).__enter__()
     with Store(tmp_path):

@@ -36,7 +36,7 @@ def test_csv_holds_shares(compared):
         ({"split": "public"}, "3 labels per class, public split"),
         ({"split": "/some/where/splits.json"}, "3 labels per class, splits of splits.json"),
         ({"labels_per_class": 1}, "1 label per class, 4"),
-        ({"labels_per_class": (1, 2, 3)}, "1, 2, 3 labels of the classes in turn"),
+        ({"labels_per_class": (1, 2, 3)}, "1, 2, 3 labels of the classes, in order"),
         ({"labels_per_class": None}, "labels that differ from run to run"),
     ],
 )

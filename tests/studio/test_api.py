@@ -98,7 +98,7 @@ def test_access(app, client):
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("/predict", {"features": [1.0]}, "1 features and 4"),
+        ("/predict", {"features": [1.0]}, "1 features, but the fit has 4"),
         ("/predict", {"features": [0.0] * 4, "edges": ["x"]}, "no node 'x'"),
         ("/predict", {"features": [0.0] * 4, "more": 1}, "Extra inputs"),
         ("/predict", {"features": [0.0] * 4, "edges": list(range(10_001))}, "at most 10000"),

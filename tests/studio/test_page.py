@@ -276,7 +276,7 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
         browser.wait_until("return !document.querySelector('#import-step .note')")
         change(browser, "#import-step input[type=text]", str(tmp_path / "nowhere"))
         browser.click("#data .main")
-        assert browser.wait_until(HAS_MESSAGE, "is no folder")
+        assert browser.wait_until(HAS_MESSAGE, "is not a folder")
         change(browser, "#import-step input[type=text]", str(books.parent))
         browser.click("#data .main")
         browser.wait_until(NODE)

@@ -263,7 +263,7 @@ def test_another_graph_keeps_the_first_and_undo_returns(labelled, files, quick):
     assert again.undo(window="w").title == "opened digits"
     again.load_dataset("digits")  # a third load has a number of its own
     assert (again.state.load, again.labels(), list(again.kept())) == (3, {}, [1, 2])
-    with pytest.raises(InputError, match="not kept"):
+    with pytest.raises(InputError, match="no longer stored"):
         again.open_kept(7)
 
 

@@ -110,7 +110,7 @@ def test_folds_keep_the_only_label_of_a_class(make_graph):
     assert sorted(np.concatenate(folds(graph))) == [0, 1, 3, 4, 6, 9]
     many = make_graph(nodes=90)
     assert [np.bincount(many.labels[fold]).tolist() for fold in folds(many)] == [[3, 3, 3]] * 10
-    with pytest.raises(InputError, match=r"no class has a second label.*label a second node"):
+    with pytest.raises(InputError, match=r"no class has two labels.*label another node"):
         folds(with_labels(make_graph(), [0, 1, 2]))
 
 
@@ -159,7 +159,7 @@ def test_threshold_covers_the_promised_share(count, coverage):
 def test_number_of_labels_needed(coverage, needed):
     assert conformal_threshold(np.arange(float(needed)), coverage) == needed - 1
     if needed > 1:
-        with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels and there are"):
+        with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels, not"):
             conformal_threshold(np.arange(needed - 1.0), coverage)
 
 
@@ -213,7 +213,7 @@ def test_coverage(make_graph):
 
 def test_too_few_labels(make_graph):
     model = Model(with_labels(make_graph(), range(6)), Knows(probabilities=np.ones((40, 3)) / 3))
-    message = r"needs 9 labels to hold out, and 3 of 6 can be held out.*label 6 more nodes, or ask for at most 0\.75"
+    message = r"needs 9 held-out labels; 3 of 6 are available.*label 6 more nodes, or ask for at most 0\.75"
     with pytest.raises(InputError, match=message):
         prediction_sets(model)
     assert prediction_sets(model, 0.75).held_out.size == 3

@@ -20,7 +20,7 @@ LABELLED, ESTIMATED = "labelled", "estimated"
 FORMS = f"give shares such as a=0.2,b=0.8, {LABELLED!r} or {ESTIMATED!r}"
 STEPS, TOLERANCE = 200, 1e-6
 MIN_SHARE = 1e-6
-ROUNDING = 0.005  # of shares that are written in per cent
+ROUNDING = 0.005  # allowed rounding error of shares, as when written in per cent
 
 
 def parsed_prior(text: str | None) -> str | dict[str, float] | None:
@@ -88,7 +88,7 @@ def _given_shares(prior: Any, class_names: Sequence[str]) -> Float[np.ndarray, "
     given = {str(name): share for name, share in prior.items()}
     if set(given) != set(class_names):
         odd = sorted(set(given) ^ set(class_names))[0]
-        fault = "is no class" if odd in given else "is missing"
+        fault = "is not a class" if odd in given else "is missing"
         raise InputError(f"class prior: {odd!r} {fault}; give a share of each of {', '.join(class_names)}")
     try:
         shares = np.array([given[name] for name in class_names], dtype=float)
@@ -96,6 +96,6 @@ def _given_shares(prior: Any, class_names: Sequence[str]) -> Float[np.ndarray, "
         raise InputError(f"class prior {shown(dict(prior))}; {FORMS}") from None
     if not (shares > 0).all() or not abs(shares.sum() - 1) <= ROUNDING * len(shares):
         raise InputError(
-            f"class prior: shares {shares.tolist()} sum to {shares.sum():g}; give shares above 0, in all 1"
+            f"class prior: shares {shares.tolist()} sum to {shares.sum():g}; give shares above 0 that sum to 1"
         )
     return shares / shares.sum()

@@ -53,20 +53,19 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
     backbone : str, torch.nn.Module or None, default=None
         The network of each peer, for methods with a setting `backbone`.
     neighbors : int, default=10
-        Number of nearest neighbours that a row is linked to where no graph is given. New rows are attached in the same
-        way.
+        Number of nearest neighbours of a row if no graph is given. New rows are attached in the same way.
     metric : str, default="euclidean"
         Metric of the nearest neighbours.
     mutual_neighbors : bool, default=False
-        Whether two rows are linked only if each is among the nearest neighbours of the other.
+        Whether rows are linked only if each is among the nearest neighbours of the other.
     scale : bool, default=True
         Whether numeric columns are standardised. Counts, 0/1 columns and sparse matrices never are.
     settings : mapping or None, default=None
         Settings of the method, for instance ``{"per_class": 60}``. Searches set them one by one as
         ``settings__per_class``.
     class_prior : mapping of class to share, "labelled", "estimated" or None, default=None
-        Class shares among all nodes, to which probabilities are corrected: known ones, those of the labels, or
-        estimated from the predictions. None leaves probabilities as they are.
+        Correct probabilities to these class shares: given ones, those of the labels, or shares estimated from the
+        predictions. None applies no correction.
     device : str or torch.device, default="auto"
         "auto", "cpu" or "cuda".
     random_state : int, RandomState instance or None, default=None
@@ -124,10 +123,10 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
     """
 
     def set_params(self, **parameters: Any) -> MutualTeachingClassifier:
-        """Set parameters, and single settings of the method as `settings__NAME`."""
+        """Set parameters, or single settings of the method as `settings__NAME`."""
         single = {name.removeprefix(SETTINGS_PREFIX): name for name in parameters if name.startswith(SETTINGS_PREFIX)}
         rest = {name: value for name, value in parameters.items() if not name.startswith(SETTINGS_PREFIX)}
-        if single:  # in a new mapping, since the old one may belong to the caller
+        if single:  # a new mapping, since the old one may belong to the caller
             settings = dict(rest.get("settings", self.settings) or {})
             rest["settings"] = settings | {setting: parameters[name] for setting, name in single.items()}
         return super().set_params(**rest)
@@ -158,7 +157,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         """
         if target is not None:
             if y is not None:
-                raise InputError(f"y and target={target!r} both give the classes; give one of them")
+                raise InputError(f"pass the classes as y or as target={target!r}, not both")
             from mtgcn.io.frames import split_target
 
             X, y = split_target(X, target)  # noqa: N806
@@ -177,7 +176,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         elif table is not None:
             given = graph_of_rows(self, table)
         else:
-            raise InputError("neither X nor a graph was given; give one of them, or both")
+            raise InputError("fit needs X, a graph, or both")
         names = given.feature_names if table is None else ()
         if preprocessing is not None and preprocessing.named:
             names = preprocessing.names
@@ -196,7 +195,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         return self._fit(fitted, classes, seed_of(self.random_state), has_node_ids=has_ids)
 
     def predict(self, X: Any = None, graph: Any = None, *, edges: Any = None) -> np.ndarray:  # noqa: N803
-        """The most probable class of each row; see `predict_proba` for the parameters."""
+        """Most probable class of each row; see `predict_proba` for the parameters."""
         probabilities = self.predict_proba(X, graph, edges=edges)
         return self.classes_[probabilities.argmax(axis=1)]
 
@@ -257,7 +256,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
         rows = None if X is None else transformed_rows(self, X)
         if edges is not None:
             if rows is None or graph is not None:
-                raise InputError("edges join the rows of X to the graph of the fit; give X, and no graph")
+                raise InputError("edges join the rows of X to the graph of the fit; give X and no graph")
             count = self.graph_.num_nodes
             ids = np.asarray(X.index) if hasattr(X, "iloc") else np.arange(count, count + rows.shape[0])
             return predict_joined(self, rows, ids, edges)
@@ -280,7 +279,7 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
     n_splits : int, default=5
     random_state : int or None, default=0
     all_rows : bool, default=False
-        Whether each unlabelled row is in one test part too, as `cross_val_predict` needs it.
+        Whether each unlabelled row is also in one test part, as `cross_val_predict` requires.
 
     Examples
     --------
@@ -305,10 +304,10 @@ class LabelFolds(BaseCrossValidator):  # type: ignore[misc]
         labelled = np.flatnonzero(codes != UNLABELED)
         counts = np.bincount(codes[labelled], minlength=len(classes))
         if self.n_splits < 2 or not len(labelled) or counts.min() < self.n_splits:
-            fewest = f"{counts.min()} of class {classes[counts.argmin()]}" if len(labelled) else "none at all"
+            fewest = f"{counts.min()} labels of class {classes[counts.argmin()]}" if len(labelled) else "no labels"
             raise InputError(
-                f"n_splits is {self.n_splits}, and the labels of the rarest class are {fewest}; give at least 2 folds "
-                "and at most as many as that class has labels, or label more rows"
+                f"n_splits is {self.n_splits}, and there are {fewest}; give at least 2 folds and at most as many as "
+                "the rarest class has labels, or label more rows"
             )
         folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=self.random_state)
         for fold, (_, held_out) in enumerate(folds.split(labelled, codes[labelled])):

@@ -1,4 +1,4 @@
-"""Why a node has its class: the answer of `mt-plus` split exactly, neighbours and near labels for other methods."""
+"""Explanations of predictions: an exact decomposition for `mt-plus`; neighbours and nearby labels for other methods."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from mtgcn.estimator.graph_model import GraphModel
 
-TOP = 10  # parts listed by name in each table
-NAMED = 3  # words and labels in the sentence
-WALK_STEPS, WALK_RESTART = 10, 0.15  # of the random walk that ranks labelled nodes for methods without parts
+TOP = 10  # parts that are named in each table
+NAMED = 3  # words and labels that are named in the sentence
+WALK_STEPS, WALK_RESTART = 10, 0.15  # random walk that ranks labelled nodes for methods without parts
 PEERS, COLUMNS, NODES, LABELS = "peers", "columns", "nodes", "labels"
 PARTS_OF_WORDS = " (parts of words)"
 NEIGHBOURS, NEAREST = "neighbours", "nearest labelled"
@@ -39,53 +39,53 @@ NEIGHBOURS, NEAREST = "neighbours", "nearest labelled"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an answer."""
+    """A part of a prediction."""
 
     name: str
-    value: float  # of the difference between the probabilities of the two classes, or of a peer's log-odds
-    node: Any = None  # id, where the part is a node
+    value: float  # summand of the difference between the two class probabilities, or of a peer's log-odds
+    node: Any = None  # node id, if the part is a node
     label: str | None = None  # class of that node, given or predicted
 
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """What a peer answers for the node."""
+    """The prediction of a peer for the node."""
 
     name: str
     weight: float
-    probability: float  # of the predicted class
+    probability: float  # probability of the predicted class
     versus_probability: float
     log_odds: float
-    split: bool  # whether the parts of its view are known; otherwise the view counts as a whole
+    split: bool  # whether the parts of its view are known; otherwise the view is a single part
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """Why a node has its class.
 
-    Each of `tables` splits the same number, `margin`, exactly: by peers, by columns of the features (at the node and
-    around it), by nodes whose features are read, and by labels. What the temperature and class shares change after that
-    is a part of its own, calibration. `peer_tables` split the log-odds of each peer.
+    Each of `tables` decomposes `margin`, the difference between two class probabilities, exactly: by peer, by feature
+    column (of the node and its surroundings), by node whose features are read, or by label. The effect of temperature
+    and class shares is a separate part, calibration. `peer_tables` decompose the log-odds of each peer.
     """
 
     node: Any  # id
     title: str
     predicted: str
     probability: float
-    versus: str  # the class it is compared with
+    versus: str  # the other class of the comparison
     versus_probability: float
-    given: str | None  # label of the fit
-    neighbours_alike: int  # neighbours with the same predicted class
+    given: str | None  # label in the fit
+    neighbours_alike: int  # number of neighbours with the same predicted class
     neighbours: int
     sentence: str
-    note: str  # on what the tables hold
+    note: str  # what the tables contain
     tables: dict[str, list[Part]]
     peers: list[PeerAnswer] = field(default_factory=list)
     peer_tables: dict[str, dict[str, list[Part]]] = field(default_factory=dict, repr=False)
 
     @property
     def margin(self) -> float:
-        """Difference between the probabilities of the two classes."""
+        """Difference between the two class probabilities."""
         return self.probability - self.versus_probability
 
     def records(self) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ class Explanation:
 
 
 def bars_html(tables: dict[str, list[Part]]) -> str:
-    """A bar chart of the tables: to the right what supports the class, to the left what opposes it."""
+    """A bar chart of the tables: parts that support the class point right, the others left."""
     rows = []
     for table, parts in tables.items():
         largest = max((abs(part.value) for part in parts), default=0) or 1
@@ -124,7 +124,7 @@ def bars_html(tables: dict[str, list[Part]]) -> str:
 
 
 def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
-    """Why a node of the fit has its class rather than `versus`, by default the second most probable one."""
+    """Explain why a node of the fit has its class rather than `versus`, by default the second most probable class."""
     graph = model.graph_
     place = int(positions_of_ids(graph.node_ids, np.array([node]))[0])
     if place == MISSING:  # the name of one node will do
@@ -159,10 +159,10 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     if explainer is None:
         tables = _near(model, place, first, around)
         clauses = [_clause("nearest labelled:", [f"{part.name} ({part.label})" for part in tables[NEAREST]])]
-        note = f"{name_of(model.method_)} does not split its answers: these are neighbours and near labels, not reasons"
+        note = f"{name_of(model.method_)} has no exact decomposition: these are neighbours and near labels, not reasons"
         return Explanation(**facts, sentence=_sentence(facts, clauses), note=note, tables=tables)
 
-    assert model.peer_distributions_ is not None, "a method that splits its answers has peers"
+    assert model.peer_distributions_ is not None, "methods with an explainer have peers"
     split = explainer.split(place, first, second, model.peer_distributions_[:, place])
     peers: list[PeerPart] = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
     tables = {PEERS: [Part(peer.name, peer.factor * peer.log_odds) for peer in peers]}
@@ -192,7 +192,7 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
 
 
 def _explainer(model: GraphModel) -> tuple[Any, Any]:
-    """What splits the answers of this model, and the names of its columns, computed once; None for most methods."""
+    """An object that decomposes predictions of this model, and column names; cached, and None for most methods."""
     state = state_of(model)
     if "explainer" not in state:
         graph = seen = model.graph_
@@ -212,7 +212,7 @@ def _split_tables(
     peers: Sequence[PeerPart],
     factors: Sequence[float],
 ) -> dict[str, list[Part]]:
-    """The sum of the log-odds of some peers, each times its factor, by columns, by nodes and by labels."""
+    """Decompose the weighted sum of the log-odds of some peers by columns, by nodes and by labels."""
     both = list(zip(factors, peers, strict=True))
     whole = [Part(f"{peer.name} as a whole", f * peer.log_odds) for f, peer in both if peer.linear is None]
     parts = [(f, peer.linear) for f, peer in both if peer.linear is not None]
@@ -231,7 +231,7 @@ def _split_tables(
 
 
 def _clause(title: str, names: Sequence[str]) -> str:
-    """A clause of the sentence with the first names; empty without any."""
+    """A clause of the sentence with the first names; empty without names."""
     return f"{title} {', '.join(names[:NAMED])}" if names else ""
 
 
@@ -245,7 +245,7 @@ def _sentence(facts: dict[str, Any], clauses: Sequence[str]) -> str:
 
 
 def _largest(values: np.ndarray) -> list[tuple[int, float]]:
-    """The places of the largest values, by size, and -1 with the sum of the others."""
+    """The positions of the largest values, by size, and -1 with the sum of the others."""
     values = np.asarray(values, dtype=np.float64)
     places = np.argpartition(-np.abs(values), TOP)[:TOP] if len(values) > TOP else np.arange(len(values))
     places = places[np.argsort(-np.abs(values[places]), kind="stable")]
@@ -264,7 +264,7 @@ def _of_node(model: GraphModel, place: int, value: float, others: str = "") -> P
 
 
 def _near(model: GraphModel, place: int, first: int, neighbours: np.ndarray) -> dict[str, list[Part]]:
-    """Neighbours with their probability of the class, and labelled nodes with the share of a random walk."""
+    """Neighbours with their probability of the class, and labelled nodes with their share of a random walk."""
     adjacency = normalized_adjacency(model.graph_)
     walk = start = np.bincount([place], minlength=adjacency.shape[0]).astype(np.float32)
     for _ in range(WALK_STEPS):
@@ -279,14 +279,14 @@ def _near(model: GraphModel, place: int, first: int, neighbours: np.ndarray) -> 
 
 
 class NamedColumns:
-    """Names of the features. Texts, where their cells are kept, are split into words."""
+    """Names of the features. Text columns are split into words if their cells are kept."""
 
     def __init__(self, graph: Graph) -> None:
         preprocessing, features = graph.preprocessing, np.zeros((0, 0)) if graph.features is None else graph.features
         width = features.shape[1]
         names = graph.feature_names or (() if preprocessing is None else preprocessing.names)
         self.names = list(names) if len(names) == width else [f"feature {number + 1}" for number in range(width)]
-        self.target = np.arange(width)  # the name that each feature counts for; MISSING: replaced by words
+        self.target = np.arange(width)  # name of each feature; MISSING: replaced by words
         self.texts: list[tuple[slice, Any, np.ndarray, np.ndarray]] = []  # features, term weights, components, names
         columns = () if preprocessing is None or len(preprocessing.names) != width else preprocessing.columns
         places = {name: number for number, name in enumerate(self.names)}
@@ -331,7 +331,7 @@ class NamedColumns:
 
 
 def _terms(graph: Graph, column: TextColumn) -> sp.csr_array | None:
-    """Weights of the terms of each node's text; None where the cells are not kept."""
+    """Weights of the terms of each node's text; None if the cells are not kept."""
     if graph.cells is None or column.name not in graph.cells.column_names:
         return None
     texts = Texts.of(graph.cells[column.name].to_pylist()).without_missing_words

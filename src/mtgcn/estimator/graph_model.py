@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from mtgcn.uncertainty.suggestions import Suggestions
 
 DEFAULT_METHOD = "mt-plus"
-METHOD_WITH_BACKBONE = "mt-gcn"  # default where a backbone is given
+METHOD_WITH_BACKBONE = "mt-gcn"  # default if a backbone is given
 VALIDATION_DIVISOR = 3  # one third of the labels of a class go to methods that need validation labels
-MAX_NAMED = 3  # unknown nodes in a message
-MEASURING = "measuring accuracy on held-out labels"  # stage of a fit
+MAX_NAMED = 3  # unknown nodes named in a message
+MEASURING = "measuring accuracy on held-out labels"  # title of a stage
 HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
@@ -71,7 +71,7 @@ class GraphModel:
     peer_distributions_: Float[np.ndarray, "peers nodes classes"] | None
     peer_report_: PeerReport | None
     labeled_iter_: Int[np.ndarray, "nodes"]
-    expected_accuracy_: ExpectedAccuracy | None  # by the cross-validation of the method itself
+    expected_accuracy_: ExpectedAccuracy | None  # from the cross-validation of the method
     n_iter_: int
     n_features_in_: int
     feature_names_in_: np.ndarray  # only if the features have names
@@ -81,8 +81,8 @@ class GraphModel:
     has_node_ids_: bool
     method_: Method
     parameters_: dict[str, np.ndarray] | None
-    class_factors_: Float[np.ndarray, "classes"] | None  # by which the class prior corrects probabilities
-    training_: dict[str, Any]  # the part `training` of the card of a loaded model; empty after a fit
+    class_factors_: Float[np.ndarray, "classes"] | None  # factors of the class prior
+    training_: dict[str, Any]  # `training` in the card of a loaded model; empty after a fit
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class GraphModel:
         self.verbose = verbose
 
     def fit_graph(self, graph: Graph) -> Self:
-        """Fit all nodes of a graph from its labels; its features may be None."""
+        """Fit the method to a graph and its labels; its features may be None."""
         check_learnable(graph.class_names, graph.label_counts)
         return self._fit(graph, graph.classes, seed_of(self.random_state), has_node_ids=not graph.numbered)
 
@@ -125,8 +125,8 @@ class GraphModel:
     def label(self, labels: Mapping[Any, Any], *, new_classes: Sequence[Any] = ()) -> Self:
         """Add or correct labels, given as a mapping from node id to class, and fit again.
 
-        Parameters that do not depend on labels, such as embeddings, are reused. Classes without an earlier label must
-        be listed in `new_classes`, which guards against typing errors.
+        Parameters that do not depend on labels, such as embeddings, are reused. Classes without earlier labels must be
+        listed in `new_classes`, which guards against typing errors.
         """
         self._check_fitted()
         graph, classes, _ = with_more_labels(self, labels, new_classes)
@@ -139,8 +139,8 @@ class GraphModel:
         return self._fit(graph, classes, self.seed_, has_node_ids=self.has_node_ids_, learned=self.parameters_)
 
     def predictions(self, keep_columns: str = "none") -> DataFrame:
-        """Predictions for the nodes of the fit, with their ids: a pandas data frame with the columns of
-        `mtgcn predict`, and with own columns of the node table: "none", "names" or "all"."""
+        """Predictions for the nodes of the fit: a pandas data frame with the columns of `mtgcn predict`, followed by
+        columns of the node table: "none", "names" or "all"."""
         self._check_fitted()
         import pandas as pd
 
@@ -148,22 +148,22 @@ class GraphModel:
         return pd.DataFrame(columns).astype({"pseudo_label_epoch": "Int64"})
 
     def suggest(self, n: int = 10) -> Suggestions:
-        """Which nodes to label next, best first, with reasons. A larger `n` extends the list."""
+        """Nodes to label next with reasons, most useful first. A larger `n` extends the list."""
         self._check_fitted()
         from mtgcn.uncertainty.suggestions import suggest
 
         return suggest(self, n)
 
     def expected_gain(self, folds: int = FOLDS) -> ExpectedGain | None:
-        """What ten more labels would add to the accuracy, from cross-validation with fewer labels; None if the labels
-        are too few to tell."""
+        """The gain in accuracy that ten more labels are expected to bring, from cross-validation with fewer labels;
+        None if there are too few labels."""
         self._check_fitted()
         check_folds(folds)
         expected, _ = measured_accuracy(self, folds)
         return None if expected is None else expected.gain
 
     def doubtful_labels(self, n: int | None = 10) -> DoubtfulLabels:
-        """The given labels that are most likely wrong, with reasons; all labels with None.
+        """The given labels that are most likely wrong, with reasons; None lists all labels.
 
         The method is fitted again without each of ten folds of the labels.
         """
@@ -173,15 +173,15 @@ class GraphModel:
         return doubtful_labels(self, n, seed=self.seed_, device=chosen_device(self.device))
 
     def explain(self, node: Any, versus: Any = None) -> Explanation:
-        """Why a node of the fit, given by its id, has its class rather than another, `versus`, by default the second
-        most probable one. The answer of mt-plus is split exactly; other methods list neighbours and near labels."""
+        """Explain why a node of the fit, given by its id, has its class rather than `versus`, by default the second
+        most probable class. mt-plus decomposes predictions exactly; other methods list neighbours and nearby labels."""
         self._check_fitted()
         from mtgcn.estimator.explanation import explain
 
         return explain(self, node, versus)
 
     def scorer(self) -> Scorer:
-        """A function for the class probabilities of one new node at a time, after a warm-up; safe for threads."""
+        """A thread-safe function for the class probabilities of single new nodes; creating it takes a warm-up."""
         self._check_fitted()
         from mtgcn.estimator.scorer import Scorer
 
@@ -262,7 +262,7 @@ class GraphModel:
         has_node_ids: bool,
         learned: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
-        """Fit all nodes. `learned` are parameters of an earlier fit on the same graph with other labels."""
+        """Fit the method to a graph. `learned` are parameters of an earlier fit to the same graph with other labels."""
         check_magnitudes(graph)
         graph = preprocessed_graph(graph, scale=self.scale)
         method = chosen_method(self)
@@ -282,7 +282,7 @@ class GraphModel:
         return self
 
     def _set_attributes(self, graph: Graph, classes: np.ndarray, method: Method, prediction: Prediction) -> None:
-        """Set the learned attributes from the only run of a prediction."""
+        """Set the learned attributes from a prediction with a single run."""
         self.__dict__.pop("warnings_", None)
         self.graph_, self.classes_, self.method_ = graph, classes, method
         self.n_features_in_ = num_columns(graph)
@@ -292,7 +292,7 @@ class GraphModel:
         self.transduction_ = classes[self.label_distributions_.argmax(axis=1)]
         self.peer_distributions_ = None if prediction.peers is None else prediction.peers[0]
         self.peer_report_ = report = prediction.peer_report
-        if report is not None and graph.features is None:  # features were computed from the edges
+        if report is not None and graph.features is None:  # the method computed features from the edges
             names = tuple("structure" if name == "features" else name for name in report.names)
             self.peer_report_ = replace(report, names=names)
         share, labels, folds = (np.nan, 0, 0) if prediction.held_out is None else prediction.held_out[0].tolist()
@@ -318,7 +318,7 @@ def _hub_model() -> Any:
 
 
 def chosen_method(model: GraphModel) -> Method:
-    """The method that the parameters of a model specify."""
+    """The method specified by the parameters of a model."""
     if not isinstance(model.settings, Mapping | None) or not all(isinstance(key, str) for key in model.settings or ()):
         raise InputError(f"settings are {shown(model.settings)}; give a dictionary, such as {{'per_class': 60}}")
     settings = dict(model.settings or {})
@@ -327,7 +327,7 @@ def chosen_method(model: GraphModel) -> Method:
         method = DEFAULT_METHOD if model.backbone is None else METHOD_WITH_BACKBONE
     if not isinstance(method, str):
         if settings or model.backbone is not None:
-            raise InputError(f"{type(method).__name__} has its settings already; give backbone and others to it")
+            raise InputError(f"{type(method).__name__} has its own settings; pass backbone and settings to it")
         return as_method(method)
     if model.backbone is not None:
         if "backbone" not in method_class(method).__dataclass_fields__:
@@ -349,7 +349,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def _split_of(graph: Graph, method: Method) -> Split:
-    """All labels for training; of a method that uses validation labels, one third of each class for validation."""
+    """All labels for training; methods that use validation labels get one third of each class for validation."""
     train, validation = graph.known, np.empty(0, dtype=np.int64)
     if method.uses_validation:
         members = [np.flatnonzero(graph.labels == number) for number in range(graph.num_classes)]
@@ -364,7 +364,7 @@ def _split_of(graph: Graph, method: Method) -> Split:
 
 
 def fit_background(model: GraphModel, folds: int = 0) -> Background:
-    """Expected accuracy and notes for the page about a fit; measured with that many folds, or read from the card."""
+    """Expected accuracy and notes for the HTML page: measured with `folds` folds, or read from the model card."""
     from mtgcn.report.fit_page import Background
     from mtgcn.report.progress import fitting_progress
 
@@ -385,8 +385,8 @@ def measured_accuracy(
 ) -> tuple[ExpectedAccuracy | None, str | None]:
     """The cross-validated accuracy of a fitted model, or why it cannot be measured.
 
-    Without a number of folds it is the estimate of the method itself, if the model has one. The method is fitted again
-    otherwise, and for the gain of more labels.
+    Without a number of folds this is the estimate of the method itself, if the model has one. Otherwise, and for the
+    gain of more labels, the method is fitted again.
     """
     graph, method = model.graph_, model.method_
     if why_not := why_not_measurable(graph, method):
@@ -400,7 +400,7 @@ def measured_accuracy(
 
 
 def measured_score(model: GraphModel, folds: int | None, score: str) -> ExpectedScore | None:
-    """Another score than accuracy on held-out labels; None where accuracy cannot be measured either."""
+    """A score other than accuracy on held-out labels; None if accuracy cannot be measured either."""
     graph, method = model.graph_, model.method_
     if score == SCORES[0] or folds == 0 or why_not_measurable(graph, method):
         return None
@@ -443,7 +443,7 @@ class LabelChanges:
 def with_more_labels(
     model: GraphModel, labels: Mapping[Any, Any], new_classes: Iterable[Any] = ()
 ) -> tuple[Graph, np.ndarray, LabelChanges]:
-    """The graph of a fit with more labels, given by node id; its classes; and the changes."""
+    """The graph of a fit with more labels, given by node id; its classes; the changes."""
     graph = model.graph_
     labels = {node: name for node, name in labels.items() if not has_no_label(name)}
     ids = np.array(list(labels), dtype=object)
@@ -451,8 +451,8 @@ def with_more_labels(
     unknown = ids[positions == MISSING]
     if len(unknown):
         raise InputError(
-            f"{len(unknown)} of {len(ids)} labels are of nodes that the model does not have, for instance "
-            f"{', '.join(repr(node) for node in unknown[:MAX_NAMED])}; leave them out, or fit on a graph that has them"
+            f"{len(unknown)} of {len(ids)} labels refer to unknown nodes, for instance "
+            f"{', '.join(repr(node) for node in unknown[:MAX_NAMED])}; remove them, or fit on a graph that has them"
         )
     names = [str(name) for name in labels.values()]
     known, extra = list(graph.class_names), [str(name) for name in new_classes]
@@ -485,7 +485,7 @@ def with_more_labels(
 
 
 def _classes_with(model: GraphModel, new: Sequence[str]) -> tuple[np.ndarray, Int[np.ndarray, "known_classes"]]:
-    """The classes with new ones, in the order of a fit, and the new codes of the known ones."""
+    """All classes in the order of a fit, and the new codes of the known classes."""
     names = model.graph_.class_names
     if not new:
         return model.classes_, np.arange(len(names))
@@ -495,7 +495,7 @@ def _classes_with(model: GraphModel, new: Sequence[str]) -> tuple[np.ndarray, In
             f"{model.classes_.dtype}; fit again with a y that has it"
         )
     codes, ordered = classes_of([*names, *new])
-    if len(ordered) < len(names) + len(new):  # 1 and 1.0 are different names here
+    if len(ordered) < len(names) + len(new):  # 1 and 1.0 are different names
         ordered = tuple(sorted([*names, *new]))
         codes = np.array([ordered.index(name) for name in (*names, *new)])
     return np.array(ordered, dtype=object if model.classes_.dtype == object else None), codes[: len(names)]

@@ -38,9 +38,9 @@ from mtgcn.shapes import Bool, Float, Int
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
 
-# What a method has computed from the graph of a model, and the parameters it belongs to.
+# Values that a method computed from the graph of a model, and the parameters to which they belong.
 _states: WeakKeyDictionary[GraphModel, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
-FAR = 3  # widths of the range of a feature; values further outside are noted
+FAR = 3  # features further outside the training range, in units of its width, give a note
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +49,22 @@ class NodePredictions:
 
     probabilities: Float[np.ndarray, "nodes classes"]
     peers: Float[np.ndarray, "peers nodes classes"] | None  # None for methods without peers
-    positions: Int[np.ndarray, "nodes"]  # MISSING for nodes outside the fit
+    positions: Int[np.ndarray, "nodes"]  # positions in the fit; MISSING for other nodes
 
 
 def predict_fitted(model: GraphModel) -> NodePredictions:
-    """All nodes of the fit, in their order."""
+    """Predict all nodes of the fit, in their order."""
     return _predictions_at(model, np.arange(model.graph_.num_nodes), None)
 
 
 def predict_rows(model: GraphModel, rows: Table) -> NodePredictions:
-    """Preprocessed rows without ids. Rows equal to a row of the fit are that node; the others are attached."""
+    """Predict preprocessed rows without ids. Rows equal to a row of the fit are that node; the others are attached."""
     return _predictions_at(model, positions_of_rows(model.graph_.features, rows, _places_of_rows(model.graph_)), rows)
 
 
 def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
-    """Nodes without edges. Known ids are nodes of the fit, whatever their features; the others are attached. Without
-    ids, in the fit or here, nodes are recognised by their features."""
+    """Predict nodes without edges. Known ids are nodes of the fit, whatever their features; the others are attached.
+    Without ids, in the fit or here, nodes are recognised by their features."""
     nodes = transformed_graph(model, nodes)
     if model.has_node_ids_ and not nodes.numbered:
         return _predictions_at(model, positions_of_ids(model.graph_.node_ids, nodes.node_ids), nodes.features)
@@ -73,15 +73,15 @@ def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
 
 
 def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -> NodePredictions:
-    """Nodes that join the graph of the fit, with edges to its nodes (`to_known`, new x known) and among each other.
-    Predictions for the nodes of the fit do not change."""
+    """Predict nodes that join the graph of the fit, with edges to its nodes (`to_known`, new x known) and to each
+    other. Predictions for the nodes of the fit do not change."""
     nodes = transformed_graph(model, nodes)
     check_width(nodes.num_features, model.graph_)
     return _new_predictions(model, _apply_to_new(model, nodes.features, to_known, nodes.adjacency))
 
 
 def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) -> NodePredictions:
-    """Preprocessed rows that join the graph of the fit by edges between ids, of these rows or of its nodes."""
+    """Predict preprocessed rows that join the graph of the fit by edges between ids of these rows or of its nodes."""
     known, (ends, weights) = model.graph_, listed_edges(edges)
     if (positions_of_ids(known.node_ids, ids) != MISSING).any():
         raise InputError("some ids of X are nodes of the fit; give new ids as the index of a data frame")
@@ -93,7 +93,7 @@ def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) 
 
 
 def joint_positions(known: Graph, new_ids: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
-    """The position of each id among the nodes of the fit followed by new ones; `MISSING` if it is unknown."""
+    """The position of each id among the nodes of the fit followed by new ones; `MISSING` for unknown ids."""
     new = positions_of_ids(new_ids, ids)
     return np.where(new == MISSING, positions_of_ids(known.node_ids, ids), known.num_nodes + new)
 
@@ -101,8 +101,8 @@ def joint_positions(known: Graph, new_ids: np.ndarray, ids: np.ndarray) -> Int[n
 def new_edges(
     known: Graph, new: int, ends: Int[np.ndarray, "2 edges"], weights: np.ndarray | None, where: str = ""
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from positions as those of
-    `joint_positions`. Edges between two nodes of the fit are dropped with a note."""
+    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from `joint_positions`.
+    Edges between two nodes of the fit are dropped with a note."""
     count, size = known.num_nodes, known.num_nodes + new
     joins = np.asarray((ends >= count).any(axis=0))
     if not joins.all():
@@ -115,7 +115,7 @@ def new_edges(
 
 
 def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
-    """The nodes of another graph; those of the fit where it is the same graph with its nodes in any order."""
+    """Predict the nodes of another graph. The graph of the fit, with its nodes in any order, keeps its predictions."""
     graph, fitted = transformed_graph(model, graph), model.graph_
     if graph.num_nodes == fitted.num_nodes and graph.adjacency.nnz == fitted.adjacency.nnz:
         positions = positions_of_ids(fitted.node_ids, graph.node_ids)
@@ -138,13 +138,13 @@ def absent_peer_weight(model: GraphModel) -> float:
 
 
 def normalised(probabilities: np.ndarray) -> Float[np.ndarray, "nodes classes"]:
-    """Probabilities in doubles that sum to one."""
+    """Probabilities in double precision, scaled to sum to one."""
     probabilities = probabilities.astype(np.float64)
     return probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
 def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows: Any) -> NodePredictions:
-    """The nodes at these positions of the fit; `rows` are the features, used where a position is missing."""
+    """Predictions at these positions of the fit; where a position is missing, the features in `rows` are used."""
     probabilities = model.label_distributions_[positions]
     peers = None if model.peer_distributions_ is None else model.peer_distributions_[:, positions]
     new = np.flatnonzero(positions == MISSING)
@@ -159,8 +159,8 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
 
 
 def _note_far_outside(fitted: Graph, rows: Table) -> None:
-    """Note new rows with a value outside the range of the fit by `FAR` times its width; in dense tables, and not for
-    text, whose rows have a fixed length."""
+    """Note new rows with values outside the training range by `FAR` times its width. Sparse tables, and text, whose
+    rows have a fixed length, are not checked."""
     if not sp.issparse(rows):
         low, high = _feature_range(fitted)
         names = fitted.feature_names or (fitted.preprocessing.names if fitted.preprocessing is not None else ())
@@ -173,7 +173,7 @@ def _note_far_outside(fitted: Graph, rows: Table) -> None:
             named = shown(names[column]) if names else f"feature {column + 1}"
             note(
                 f"{int(outside.any(axis=1).sum())} of {len(rows)} new rows have values far outside the range of the "
-                f"fit, for instance of {named}; predictions there are guesses"
+                f"fit, for instance of {named}; their predictions are unreliable"
             )
 
 
@@ -244,7 +244,7 @@ def _search(graph: Graph, neighbors: int, metric: str) -> Callable[[Table], np.n
 def _apply_to_new(
     model: GraphModel, rows: Table, to_known: sp.csr_array, among_new: sp.csr_array | None = None
 ) -> Float[np.ndarray, "peers new classes"]:
-    """Predictions of the peers for new nodes: their features, edges to nodes of the fit and among each other."""
+    """Predictions of the peers for new nodes, from their features and their edges to the fit and to each other."""
     graph = model.graph_
     rows = _as_sparse_as(graph.features, rows)
     _note_far_outside(graph, rows)
@@ -256,7 +256,7 @@ def _apply_to_new(
 
 
 def state_of(model: GraphModel) -> dict[str, Any]:
-    """What was computed once for the fitted parameters of a model."""
+    """Cached values for the fitted parameters of a model."""
     parameters, state = _states.get(model, (None, {}))
     if parameters is not model.parameters_ or model not in _states:
         state = {}
@@ -289,7 +289,7 @@ def _as_sparse_as(table: Table, rows: Table) -> Table:
 def positions_of_rows(
     table: Table, rows: Table, places: Mapping[int, list[int]] | None = None
 ) -> Int[np.ndarray, "rows"]:
-    """The position of each row in a table, `MISSING` if it is not there.
+    """The position of each row in a table, `MISSING` if it is absent.
 
     The n-th of equal rows is matched to the n-th equal row of the table, cyclically, so that every row of the table
     finds its own position.

@@ -1,4 +1,4 @@
-"""Input validation of the estimators: labels, graphs and features as the user gives them."""
+"""Input validation of the estimators: labels, graphs and features."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     if given.dtype.kind == "c":
         raise InputError("complex labels; Complex data not supported, give whole numbers or names")
     if given.dtype.kind not in "biufUO":
-        raise InputError(f"labels of type {given.dtype}; give whole numbers or names")
+        raise InputError(f"unsupported labels of type {given.dtype}; give whole numbers or names")
     labels = given
     if given.dtype.kind == "O":
         labels = np.array([label for label in given.tolist() if not has_no_label(label)], dtype=object)
@@ -187,8 +187,8 @@ def _edge_columns(frame: Any) -> np.ndarray:
 
 
 def positions_of_ids(known: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
-    """The position of each id among the known ones, `MISSING` if it is not there. Ids are compared as text, since a
-    column of whole numbers is read as numbers.
+    """The position of each id among the known ones, `MISSING` if it is absent. Ids are compared as text, since a column
+    of whole numbers is read as numbers.
 
     >>> positions_of_ids(np.array(["7", "x", "007"]), np.array([7, 8]))
     array([ 0, -1])
@@ -201,7 +201,7 @@ def positions_of_ids(known: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids
 
 
 def has_node_ids(given: Any) -> bool:
-    """Whether an accepted graph has node ids besides the node order."""
+    """Whether an accepted graph has node ids in addition to the node order."""
     return isinstance(given, Graph) or type(given).__module__.startswith("networkx.")
 
 
@@ -211,12 +211,12 @@ def has_node_ids(given: Any) -> bool:
 def check_learnable(
     names: Sequence[Any] | np.ndarray, counts: Sequence[int] | np.ndarray, nodes: int | None = None
 ) -> None:
-    """Raise unless there are two classes and each has a label. With `nodes`, their number, one must be unlabelled."""
+    """Raise unless there are two classes with a label each. If the number `nodes` is given, one must be unlabelled."""
     if not sum(counts):
         raise InputError("no node is labelled; label nodes of at least two classes")
     for name, count in zip(names, counts, strict=True):
         if count == 0:
-            raise InputError(f"class {str(name)!r} has no labelled node; label at least one, or leave the class out")
+            raise InputError(f"class {str(name)!r} has no labelled node; label at least one, or remove the class")
     if len(names) == 1:
         raise InputError(f"all labels are of one class, {str(names[0])!r}; label nodes of at least two classes")
     if sum(counts) == nodes:
@@ -272,7 +272,7 @@ def _check_same_number(features: int, trained: int) -> None:
 
 
 def fitted_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Preprocessor | None]:  # noqa: N803
-    """The features of a fit and their preprocessing, None where X is used unchanged."""
+    """The features of a fit and their preprocessing; None if X is used unchanged."""
     table = _validated(model, X, reset=True)
     if not isinstance(table, ColumnTable):
         preprocessing = _array_preprocessing(table, (), scale=model.scale)
@@ -288,7 +288,7 @@ def fitted_table(model: MutualTeachingClassifier, X: Any) -> tuple[Table, Prepro
 def transformed_rows(model: MutualTeachingClassifier, X: Any) -> Table:  # noqa: N803
     """New rows with the preprocessing of the fit."""
     if model.graph_.features is None:
-        raise InputError("this model was fitted without features and predicts its own nodes only; pass no X")
+        raise InputError("this model was fitted without features and predicts its own nodes only; omit X")
     table = _validated(model, X, reset=False)
     preprocessing = model.graph_.preprocessing
     if preprocessing is None:
@@ -328,7 +328,7 @@ def num_columns(graph: Graph) -> int:
 
 
 def _array_preprocessing(features: Any, names: tuple[str, ...], *, scale: bool) -> Preprocessor | None:
-    """Standardisation of a matrix; None where it stays unchanged: sparse, counts, or without `scale`."""
+    """Standardisation of a matrix; None if it stays unchanged: sparse, counts, or without `scale`."""
     if sp.issparse(features) or not scale:
         return None
     preprocessing = fit_columns(table_of_array(features, names), named=False)

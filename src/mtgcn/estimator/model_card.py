@@ -58,7 +58,7 @@ class GraphCard(TypedDict):
 
 
 class TrainingCard(TypedDict):
-    """`mtgcn fit` and others add what they know about the fit."""
+    """Facts about the fit, which `mtgcn fit` and others add."""
 
     epochs: Count
     seed: Seed
@@ -84,7 +84,7 @@ class ModelCard(TypedDict):
 
 
 def invalid_part(card: dict[str, Any]) -> str | None:
-    """The first part of a card that is invalid, and why; None if all are valid."""
+    """The first invalid part of a card, and why; None if the card is valid."""
     try:
         TypeAdapter(ModelCard).validate_json(json.dumps(card), strict=True)
     except ValidationError as error:

@@ -2,12 +2,12 @@
 
     model/
       card.json              method, parameters, classes, versions, training; sizes and checksums of the other files
-      weights.safetensors    parameters of the peers; absent for methods without any
+      weights.safetensors    parameters of the peers; absent for methods without parameters
       answers.safetensors    predictions for the nodes of the fit, peer weights, training history
       graph.safetensors      edges, features, labels and node ids of the fitted graph
       cells.parquet          the node table as written, for display; absent for graphs from other sources
 
-Loading executes no code. Checksums detect damage; they are no signature.
+Loading executes no code. Checksums detect damage; they are not a signature.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ from mtgcn.uncertainty.held_out import ExpectedAccuracy
 Arrays = dict[str, np.ndarray]
 
 KIND = "mtgcn model"
-FORMAT = 6  # raised whenever the content of a model folder changes incompatibly
+FORMAT = 6  # incremented whenever the content of a model folder changes incompatibly
 CARD, WEIGHTS, ANSWERS, GRAPH = "card.json", "weights.safetensors", "answers.safetensors", "graph.safetensors"
 CELLS = "cells.parquet"
 FILES = (CARD, WEIGHTS, ANSWERS, GRAPH, CELLS)
 CHANGE_LOCK = ".mtgcn-change.lock"
 MAX_CARD_BYTES = 64 * 2**20  # a card has a few thousand bytes
-MAX_READS = 3  # of files that do not match a card which stays the same
+MAX_READS = 3  # attempts to read files that do not match an unchanged card
 ROUNDING = 1e-3
 PEER_REPORT_ARRAYS = ("weights", "held_out_accuracy", "agreement", "teaching")
 
 
 def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Write a fitted model and return its card. A model in that folder is replaced atomically, other files stay.
+    """Write a fitted model and return its card. A model in that folder is replaced atomically; other files stay.
 
-    `training` is added to the part `training` of the card.
+    `training` is added to the section `training` of the card.
     """
     folder = Path(folder)
     check_destination(folder)
@@ -87,11 +87,11 @@ def save_model(model: GraphModel, folder: str | Path, training: Mapping[str, Any
                     os.fsync(file.fileno())
     except HeldElsewhere:
         raise InputError(
-            f"another process is writing model folder {folder} and does not end; try again, or give another folder"
+            f"another process is still writing model folder {folder}; try again, or give another folder"
         ) from None
     except OSError as error:
         raise InputError(
-            f"cannot write model folder {folder}: {error.strerror or error}; make room or give another folder, "
+            f"cannot write model folder {folder}: {error.strerror or error}; make room or give another folder; "
             "nothing was changed"
         ) from error
     return card
@@ -138,7 +138,7 @@ def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> Graph
         model.expected_accuracy_ = stored and ExpectedAccuracy.from_card(stored)
         model.n_iter_, model.seed_ = card["training"]["epochs"], card["training"]["seed"]
         model.parameters_ = contents.get(WEIGHTS)
-        for name, array in (model.parameters_ or {}).items():  # the method checks their shapes when it uses them
+        for name, array in (model.parameters_ or {}).items():  # the method checks shapes when it uses the parameters
             _checked(f"weights {shown(name)}", array, array.shape, kinds="biuf")
         _set_predictions(model, contents[ANSWERS], card)
     except InputError:
@@ -150,20 +150,20 @@ def load_model(folder: str | Path, kind: type[GraphModel] = GraphModel) -> Graph
 
 @contextmanager
 def changing_model(folder: Path) -> Iterator[None]:
-    """Hold a model folder from loading to saving, so that no change of another process is lost. Others can read it."""
+    """Lock a model folder from loading to saving, so that no change by another process is lost. Others can read it."""
     read_card(folder)  # the lock would create a folder that does not exist
     try:
         with exclusive_lock(folder / CHANGE_LOCK, f"changing model folder {folder}"):
             yield
     except HeldElsewhere:
         raise InputError(
-            f"another process has been changing model folder {folder} for {LOCK_TIMEOUT:.0f} s; nothing was changed, "
+            f"another process has been changing model folder {folder} for {LOCK_TIMEOUT:.0f} s; nothing was changed; "
             "try again"
         ) from None
 
 
 def check_destination(folder: str | Path) -> None:
-    """Raise if a model could not be written to a folder, or if the folder holds other files and no model."""
+    """Raise if a model cannot be written to a folder, or if the folder has files but no model."""
     folder = Path(os.path.abspath(folder))
     check_folder(folder, holds="the model")
     check_no_links(folder)
@@ -172,7 +172,7 @@ def check_destination(folder: str | Path) -> None:
     except OSError as error:
         raise InputError(f"cannot look into {folder}: {error.strerror}; give another folder") from error
     if is_foreign:
-        raise InputError(f"{folder} holds files and is no model folder; give another folder, nothing was touched")
+        raise InputError(f"{folder} has files and is not a model folder; give another folder, nothing was changed")
 
 
 # ---------------------------------------------------------------------------------------------------------------- card
@@ -183,7 +183,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     folder = Path(folder)
     card = _raw_card(folder)
     if card is None:
-        raise InputError(f"{folder} is no model folder, it has no card.json of one; give one that mtgcn fit wrote")
+        raise InputError(f"{folder} is not a model folder (no card.json of a model); give one that mtgcn fit wrote")
     if card.get("format") != FORMAT or type(card["format"]) is not int:
         written_by = card.get("versions")
         writer = str(written_by.get("mtgcn"))[:20] if isinstance(written_by, dict) else ""
@@ -211,7 +211,7 @@ def is_model(folder: Path) -> bool:
 
 
 def _raw_card(folder: Path) -> dict[str, Any] | None:
-    """The JSON of a card; None where there is none."""
+    """The JSON of a card; None if it is missing."""
     check_no_links(folder)
     try:
         card = parsed_json(read_current(folder, CARD, lambda path: read_plain(path, MAX_CARD_BYTES)))
@@ -227,7 +227,7 @@ def _raw_card(folder: Path) -> dict[str, Any] | None:
 
 
 def damaged(folder: Path, why: str) -> InputError:
-    """The error for a folder whose content is not what was written."""
+    """The error for a folder whose content was changed."""
     return InputError(f"model folder {folder} is damaged: {why}; restore it from a copy, or fit the model again")
 
 
@@ -243,7 +243,7 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     name = next((name for name, registered in METHODS.items() if registered is kind), None)
     if name is None:
         raise InputError(
-            f"method {kind.__name__} is not registered, so a model folder could not name it; call "
+            f"method {kind.__name__} is not registered and cannot be saved; call "
             "mtgcn.methods.register with a name and its class first"
         )
     values = {field.name: getattr(model.method_, field.name) for field in fields(model.method_) if field.init}
@@ -251,7 +251,7 @@ def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {name: getattr(model, name) for name in sorted(signature(type(model)).parameters) if name != "verbose"}
     if not isinstance(model.method, str | None):  # a method object
         parameters |= {"method": name, "settings": method["settings"]}
-    if not isinstance(model.device, str):  # the index of a GPU is no part of a model
+    if not isinstance(model.device, str):  # the index of a GPU does not belong to a model
         parameters["device"] = model.device.type
     if not isinstance(model.random_state, int | np.integer):
         parameters["random_state"] = None  # a generator, whose state has changed
@@ -299,7 +299,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
         return json.loads(json.dumps(values, default=item))
     except TypeError as error:
         raise InputError(
-            f"{error} is code, which a model folder never holds; use what has a name (backbone='gat'), or pickle"
+            f"{error} is code, which a model folder never contains; use a name (backbone='gat'), or pickle"
         ) from error
 
 
@@ -326,7 +326,7 @@ def _read_part(folder: Path, name: str, entry: Mapping[str, Any]) -> Any:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check path and permissions") from error
     except SafetensorError as error:
-        raise damaged(folder, f"{name} is no safetensors file, {error}") from error
+        raise damaged(folder, f"{name} is not a safetensors file, {error}") from error
 
 
 def _read_cells(folder: Path, path: Path) -> Any:
@@ -338,7 +338,7 @@ def _read_cells(folder: Path, path: Path) -> Any:
             cells = file.read()
         return cells.cast(pa.schema([(name, pa.string()) for name in cells.column_names]))
     except (pa.ArrowException, ValueError) as error:
-        raise damaged(folder, f"{path.name} is no table of text ({reason(error)})") from error
+        raise damaged(folder, f"{path.name} is not a table of text ({reason(error)})") from error
 
 
 def _write_part(path: Path, content: Any) -> None:
@@ -371,8 +371,8 @@ def file_entry(path: Path) -> dict[str, Any]:
 
 
 def contents_of(model: GraphModel) -> dict[str, Any]:
-    """The arrays of a fitted model by file, and its cells. Node ids that are texts are stored as UTF-8, with the end of
-    each."""
+    """The arrays of a fitted model by file, and its cells. Text ids of nodes are stored as UTF-8, with the
+    end of each."""
     graph, ids = model.graph_, model.graph_.node_ids
     answers = {
         "label_distributions": model.label_distributions_,
@@ -433,7 +433,7 @@ def _graph_from(arrays: Arrays, card: Mapping[str, Any], cells: Any) -> Graph:
 
 
 def _set_predictions(model: GraphModel, arrays: Arrays, card: Mapping[str, Any]) -> None:
-    """Set the attributes that the file of answers holds; graph and classes are set already."""
+    """Set the attributes in `answers.safetensors`; graph and classes are set already."""
     nodes, classes = model.graph_.num_nodes, len(model.classes_)
     model.label_distributions_ = _probabilities(arrays["label_distributions"], (nodes, classes)).astype(np.float64)
     model.transduction_ = model.classes_[model.label_distributions_.argmax(axis=1)]
@@ -476,10 +476,10 @@ def _checked(
     high: float = MAX_MAGNITUDE,
     allow_nan: bool = False,
 ) -> np.ndarray:
-    """The array, if it has this shape, one of these dtypes, and numbers in this range."""
+    """Return the array; raise unless it has this shape, one of these dtypes, and numbers in this range."""
     if array.shape != shape or array.dtype.kind not in kinds:
         raise ValueError(f"{name} of type {array.dtype} and shape {array.shape}, not {shape}")
-    outside = ~((array >= np.float64(low)) & (array <= np.float64(high)))  # half precision could not hold the bounds
+    outside = ~((array >= np.float64(low)) & (array <= np.float64(high)))  # half precision cannot represent the bounds
     if (outside & ~np.isnan(array) if allow_nan else outside).any():
         raise ValueError(f"{name} out of the range from {low:g} to {high:g}, or NaN")
     return array

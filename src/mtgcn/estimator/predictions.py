@@ -18,8 +18,8 @@ from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
 
-GIVEN, NOT_PSEUDO_LABELED = 0, -1  # in `labeled_iter_`
-KEEP = ("none", "names", "all")  # own columns
+GIVEN, NOT_PSEUDO_LABELED = 0, -1  # values of `labeled_iter`
+KEEP = ("none", "names", "all")  # columns of the node table that predictions keep
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Predictions:
     peers: Float[np.ndarray, "peers nodes classes"] | None
     labeled_iter: Int[np.ndarray, "nodes"]  # 0: labelled; n: pseudo-labelled in iteration n; -1: neither
     weights: Float[np.ndarray, "peers"] | None = None  # None: equal weights
-    own: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns of the node table
+    own: Mapping[str, Sequence[str]] = field(default_factory=dict)  # kept columns of the node table
 
     @property
     def peers_agree(self) -> np.ndarray | None:
@@ -44,7 +44,7 @@ class Predictions:
         return dict(zip(map(str, self.classes), counts.tolist(), strict=True))
 
     def columns(self) -> dict[str, Any]:
-        """The columns of the table, None for a value that does not exist."""
+        """The columns of the table; missing values are None."""
         when, shares = self.labeled_iter, self.probabilities
         columns = {
             "id": self.ids,
@@ -58,7 +58,7 @@ class Predictions:
         return columns | {free_name(name, columns): cells for name, cells in self.own.items()}
 
     def at(self, rows: Int[np.ndarray, "some"]) -> Predictions:
-        """The nodes in these rows."""
+        """The predictions in these rows."""
         return replace(
             self,
             ids=self.ids[rows],
@@ -69,7 +69,7 @@ class Predictions:
         )
 
     def after(self, first: Predictions) -> Predictions:
-        """The nodes of both, these last."""
+        """The predictions of both, these last."""
         peers = None
         if first.peers is not None and self.peers is not None:
             peers = np.concatenate([first.peers, self.peers], axis=1)
@@ -88,7 +88,7 @@ class Predictions:
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name of an own column beside others.
+    """The name of an input column in the table of predictions, renamed if it is taken.
 
     >>> free_name("role", ["id", "role"])
     'role_input'
@@ -97,15 +97,15 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def predictions_of(model: GraphModel, answers: NodePredictions, nodes: Graph, keep: str = "none") -> Predictions:
-    """Predictions for some nodes; those of the fit keep their role. `keep` own columns: "none", "names" or "all"."""
+    """Predictions for some nodes. Nodes of the fit keep their role; `keep` selects columns of the node table."""
     if keep not in KEEP:
-        raise unknown_name("choice of own columns", keep, KEEP)
+        raise unknown_name("choice of input columns", keep, KEEP)
     own: dict[str, Sequence[str]] = {}
     if nodes.cells is not None and keep != "none":
         fit = model.graph_.preprocessing
         id_column, name_column = (None, None) if fit is None else (fit.id_column, fit.name_column)
         for name in nodes.cells.column_names:
-            if (keep == "all" and not name == id_column == "id") or name == name_column:  # ids are there already
+            if (keep == "all" and not name == id_column == "id") or name == name_column:  # the table has ids already
                 own[name] = [cell or "" for cell in nodes.cells[name].to_pylist()]
     return Predictions(
         ids=nodes.node_ids,

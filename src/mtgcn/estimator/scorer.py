@@ -1,4 +1,4 @@
-"""Answers of a fitted model for one new node at a time: what does not depend on the node is computed once."""
+"""Low-latency predictions for single new nodes; everything that does not depend on the node is computed once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mtgcn.shapes import Float, Int
 if TYPE_CHECKING:
     from mtgcn.estimator.graph_model import GraphModel
 
-SPARE = 4  # times as many candidates as neighbours are compared in doubles
+SPARE = 4  # candidates per neighbour that are compared in double precision
 
 
 class Scorer:
@@ -37,7 +37,7 @@ class Scorer:
         graph, features = model.graph_, model.graph_.features
         if model.parameters_ is None:
             raise InputError(
-                f"{type(model.method_).__name__} keeps nothing that could be applied to new nodes; fit with mt-plus"
+                f"{type(model.method_).__name__} has no trained parameters for new nodes; fit with mt-plus"
             )
         check_width(graph.num_features, graph)
         assert features is not None, "checked above"
@@ -46,7 +46,7 @@ class Scorer:
         self._weight, self._columns = mean_weight(graph), num_columns(graph)
         self._places = {str(node): place for place, node in enumerate(graph.node_ids.tolist())}
         self._nearest = _nearest(features, attached_neighbours(model, graph.num_nodes), model.metric)
-        self._probabilities(features[:1], np.zeros(1, np.int64), np.full(1, self._weight))  # fills the state
+        self._probabilities(features[:1], np.zeros(1, np.int64), np.full(1, self._weight))  # warm-up, fills the caches
 
     def __call__(self, features: Any, edges: Sequence[Any] | None = None) -> Float[np.ndarray, "classes"]:
         row = self._row(features)
@@ -57,7 +57,7 @@ class Scorer:
         if unknown := [pair[0] for pair in pairs if len(pair) != 2 or str(pair[0]) not in self._places]:
             raise InputError(f"no node {shown(unknown[0])} in the model; edges are ids, or pairs of an id and a weight")
         by_place: dict[int, float] = {}
-        for node, weight in pairs:  # of repeated edges the largest weight, as in the fit
+        for node, weight in pairs:  # repeated edges have their largest weight, as in the fit
             place = self._places[str(node)]
             by_place[place] = max(by_place.get(place, -np.inf), float(weight))
         weights = np.array(list(by_place.values()))
@@ -83,7 +83,7 @@ class Scorer:
             except (TypeError, ValueError):
                 raise InputError("features are neither numbers nor a mapping from columns to values") from None
             if row.size != self._columns and row.shape != (1, self._columns):
-                raise InputError(f"{row.size} features and {self._columns} in the fit; give the same ones")
+                raise InputError(f"{row.size} features, but the fit has {self._columns}; give the same ones")
             row = row.reshape(1, -1)
             _check_finite(row, allow_nan=preprocessing is not None)
             if preprocessing is not None:
@@ -114,7 +114,7 @@ def _check_finite(row: Table, *, allow_nan: bool = False) -> None:
 
 
 def _nearest(table: Table, count: int, metric: str) -> Callable[[Table], Int[np.ndarray, "count"]]:
-    """The places of the nearest rows: candidates by one product in 32 bits, compared exactly."""
+    """The positions of the nearest rows: candidates by one product in 32 bits, compared exactly."""
     rows = table.shape[0]
     candidates = min(rows, SPARE * count)
     squares = np.asarray((table * table).sum(axis=1), dtype=np.float32).reshape(-1)
@@ -132,7 +132,7 @@ def _nearest(table: Table, count: int, metric: str) -> Callable[[Table], Int[np.
     centred = squares if sp.issparse(table) else ((table - mean) ** 2).sum(axis=1)
 
     def times(vector: Float[np.ndarray, "features"]) -> Float[np.ndarray, "rows"]:
-        """In the calling thread: on a busy machine the threads of BLAS wait for each other ten times as long."""
+        """Multiply in the calling thread, since on a busy machine the threads of BLAS wait for each other."""
         product: np.ndarray = table @ vector if sp.issparse(table) else np.einsum("ij,j->i", table, vector)
         return product
 

@@ -1,1 +1,1 @@
-"""Fit methods on many splits of a graph, score them on what they were not given, and summarise the scores."""
+"""Fits methods on many splits of a graph, scores them on held-out nodes, and summarises the scores."""

@@ -1,7 +1,7 @@
 """The arena: methods on graphs and tables at several label rates, on the same random splits.
 
-A unit is one method on one cell, a graph or table at a label rate. Graphs and tables are groups of their own, each with
-its methods, label rates and ranks. Rows may come from several machines.
+A unit is one method on one cell, a graph or table at a label rate. Graphs and tables are separate groups, each with its
+own methods, label rates and ranks. Rows may come from several machines.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from mtgcn.experiments.store import Rows, StoredRow
 from mtgcn.methods import METHODS, create, typed_method_class
 from mtgcn.splits import check_runs
 
-REFERENCE = "mt-plus"  # whose margins over the best other method are shown
+REFERENCE = "mt-plus"  # its margin over the best other method is shown
 FAILURES_FILE = "failures.jsonl"
 CHECKED_UNITS = 5
-TOLERANCE = 0.01  # of the mean accuracy of a unit that is recomputed, since other devices round differently
+TOLERANCE = 0.01  # allowed difference in mean accuracy of a recomputed unit, since devices round differently
 
 Cell = tuple[str, int]  # graph and labels per class
 
@@ -43,8 +43,8 @@ class Group:
     name: str
     noun: str
     datasets: tuple[str, ...]
-    final_datasets: tuple[str, ...]  # for final seeds
-    labels: tuple[int, ...]  # per class
+    final_datasets: tuple[str, ...]  # default with final seeds
+    labels: tuple[int, ...]  # labels per class
     runs: int
 
     def methods(self, *, validation: bool = False) -> list[str]:
@@ -72,9 +72,8 @@ def arena_units(
     validation_per_class: int = 0,
     device: str = "cpu",
 ) -> list[Unit]:
-    """The units of datasets and of groups, by their names, dataset by dataset. What is not given is the default of the
-    group. No method sees validation labels unless `validation_per_class` are drawn; the default methods are then those
-    that use them."""
+    """The units of the named datasets and groups, dataset by dataset. Defaults are those of the group. No method sees
+    validation labels unless `validation_per_class` are drawn; the default methods are then those that use them."""
     final = seed in FINAL_SEEDS
     chosen: dict[str, Group] = {}
     for name in graphs:
@@ -84,12 +83,12 @@ def arena_units(
         elif name not in datasets.NAMES:
             raise unknown_name("graph", name, (*GROUPS, *datasets.NAMES))
         elif name in catalogue.FINAL_TABLES and not final:
-            raise InputError(f"{name} is a table for final figures; add --final, or take another")
+            raise InputError(f"{name} is reserved for final results; add --final, or choose another table")
         else:
             chosen[name] = group_of(name)
     for name in methods or ():
         if typed_method_class(name).uses_validation and not validation_per_class:
-            raise InputError(f"{name} uses validation labels and the arena gives none; add --validation-per-class 30")
+            raise InputError(f"{name} uses validation labels; add --validation-per-class 30")
     if labels and min(labels) < 1:
         raise InputError(f"{min(labels)} labels per class; give at least 1")
     if runs is not None:
@@ -113,8 +112,8 @@ def arena_units(
 
 
 def missing_units(units: Iterable[Unit], stored: Mapping[str, Rows]) -> list[Unit]:
-    """The units without rows. Rows of another device or of other library versions count, except for a user's own
-    method, whose source only the id of a unit covers."""
+    """The units without rows. Rows of another device or of other library versions count, except for
+    user-defined methods, whose source is covered by the id of a unit only."""
     done = {_recipe(rows[0]) for rows in stored.values()}
     return [unit for unit in units if unit.id not in stored and (source_of(unit.settings) or _recipe(unit) not in done)]
 
@@ -128,7 +127,7 @@ def _recipe(one: Unit | StoredRow) -> tuple[object, ...]:
 
 
 def record_failure(folder: Path, unit: Unit, error: Exception) -> None:
-    """Append to the failures, which the page names in its empty cells."""
+    """Store the reason of a failed unit, which the page shows for its empty cells."""
     reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     key = unit.dataset, unit.labels_per_class, title_of(unit)
     with (folder / FAILURES_FILE).open("a", encoding="utf-8") as file:
@@ -136,7 +135,7 @@ def record_failure(folder: Path, unit: Unit, error: Exception) -> None:
 
 
 def title_of(one: Unit | StoredRow) -> str:
-    """The method, and whether it saw validation labels."""
+    """The name of the method, with the number of validation labels if it saw any."""
     return f"{one.method}, {one.validation} validation labels" if one.split == VALIDATED else one.method
 
 
@@ -150,14 +149,14 @@ def mean_of(rows: Rows, measure: str) -> float | None:
 class Arena:
     """The results of one seed and release in a folder of rows."""
 
-    cells: Mapping[Cell, Mapping[str, Rows]]  # of every cell, by the title of the method
+    cells: Mapping[Cell, Mapping[str, Rows]]  # rows by cell and title of the method
     failures: Mapping[tuple[Cell, str], str]
-    units_left_out: int  # of other seeds or releases, or of fewer runs than another unit in their place
-    score: str = SCORES[0]  # that methods are ranked by
+    units_left_out: int  # units of other seeds or releases, or with fewer runs than another unit of the same place
+    score: str = SCORES[0]  # score that methods are ranked by
 
     @cached_property
     def groups(self) -> dict[Group, Arena]:
-        """The results of each group, which are ranked apart."""
+        """The results of each group; groups are ranked separately."""
         found = dict.fromkeys(group_of(graph) for graph, _ in self.cells)
         return {
             group: replace(
@@ -178,7 +177,7 @@ class Arena:
 
     @cached_property
     def methods(self) -> list[str]:
-        """Titles: first those that are ranked over all label rates, the best first."""
+        """Titles of the methods: first those ranked over all label rates, best first."""
         ranking = self.ranking()
         ranked = ranking.methods if ranking else ()
         found = {title for rows in self.cells.values() for title in rows} | {title for _, title in self.failures}
@@ -190,7 +189,7 @@ class Arena:
 
     @cached_property
     def compared(self) -> dict[Cell, dict[str, Rows]]:
-        """The results without validation labels that have the score."""
+        """The results that have the score and used no validation labels."""
         return {
             cell: {
                 title: rows
@@ -201,14 +200,14 @@ class Arena:
         }
 
     def ranked_cells(self, labels: int | None = None) -> list[Cell]:
-        """The cells, of one label rate or all, in which at least half of the methods have results."""
+        """The cells of one or all label rates in which at least half of the methods have results."""
         titles = {title for found in self.compared.values() for title in found}
         return [
             cell for cell, found in self.compared.items() if labels in (None, cell[1]) and 2 * len(found) >= len(titles)
         ]
 
     def ranking(self, labels: int | None = None) -> RankComparison | None:
-        """Ranks of the methods with results in all ranked cells; None for fewer than 2 cells or 3 methods."""
+        """Ranks of the methods with results in all ranked cells; None with fewer than 2 cells or 3 methods."""
         cells = self.ranked_cells(labels)
         found = [self.compared[cell] for cell in cells]
         methods = [title for title in (found[0] if found else ()) if all(title in one for one in found)]
@@ -235,7 +234,7 @@ def values_of(rows: Rows, score: str) -> list[float]:
 def stored_arena(
     folder: Path, units: Mapping[str, Rows], seed: int | None = None, score: str = SCORES[0]
 ) -> Arena | None:
-    """The arena in a folder of rows, of this seed and release or else of the most frequent ones; None without rows."""
+    """The arena in a folder of rows, of this seed and release, by default the most frequent ones; None without rows."""
     arena = [rows for rows in units.values() if rows[0].table == ARENA_TABLE]
     kinds = Counter((rows[0].seed, rows[0].versions["mtgcn"]) for rows in arena)
     kind = (seed, decisive_versions()["mtgcn"]) if seed is not None else max(kinds, key=kinds.__getitem__, default=None)
@@ -268,7 +267,7 @@ def stored_arena(
 def recomputed(
     stored: Mapping[str, Rows], methods: Sequence[str], seed: int, device: str
 ) -> Iterator[tuple[str, float, float]]:
-    """Random units of the arena, of these methods if given: title and mean accuracy, as stored and as computed here."""
+    """Recompute random units, of these methods if given: title, stored and recomputed mean accuracy."""
     for name in methods:
         typed_method_class(name)  # imports a `module:Class`, which rows alone must not
     found = [one for one in stored.values() if one[0].table == ARENA_TABLE and one[0].method in (methods or METHODS)]
@@ -280,7 +279,7 @@ def recomputed(
         labels = [int(np.max(row.labels_per_class))]
         [unit] = arena_units([row.dataset], [row.method], labels, device=device, **shared)
         if _recipe(unit) != _recipe(row):
-            raise InputError(f"{unit.title} was made by other settings or another release of mtgcn; take that release")
+            raise InputError(f"{unit.title} was computed with other settings or another release; use that release")
         accuracies = ([one.accuracy for one in some] for some in (rows, execute(unit)))
         before, here = (float(np.mean(values)) for values in accuracies)
         yield unit.title, before, here

@@ -24,12 +24,12 @@ from mtgcn.methods import Method
 from mtgcn.splits import Split
 from mtgcn.storage.cache import fingerprint
 
-REFERENCES = ("mt-plus", REFERENCE)  # the first that takes part is the default reference
-FEWEST_SCORED = 30  # test nodes of a run; with fewer, one node is more than three points of accuracy
+REFERENCES = ("mt-plus", REFERENCE)  # default reference: the first of these that is compared
+FEWEST_SCORED = 30  # test nodes of a run; with fewer, one node counts more than three points of accuracy
 
-MISLEADING_GAP = 0.1  # of accuracy above balanced accuracy
+MISLEADING_GAP = 0.1  # difference of accuracy and balanced accuracy
 
-ComparedRows = tuple[ComparedRow, ...]  # of one method
+ComparedRows = tuple[ComparedRow, ...]  # rows of one method
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Comparison:
     cells: tuple[scoring.CellSummary, ...]
     score: str  # one of `SCORES`
     differences: Mapping[str, SampleSummary]  # score of each other method minus that of the reference
-    p_values: Mapping[str, float]  # of these differences: Wilcoxon's signed-rank test, corrected by Holm
+    p_values: Mapping[str, float]  # Wilcoxon's signed-rank test of the differences, corrected by Holm
     graph: GraphCounts
     scored_nodes: int  # minimum over runs
     warnings: tuple[str, ...]
@@ -69,9 +69,9 @@ def compared_rows(
     progress: scoring.FittingProgress = scoring.silent_fitting,
     store: Store | None = None,
 ) -> dict[str, ComparedRows]:
-    """Fit and score every method on the splits of `chosen_splits`; one row per run, by the name of the method.
+    """Fit and score every method on the splits of `chosen_splits`. Returns one row per run, by name of the method.
 
-    Methods whose rows are in `store` are not run again; the rows of the others are stored as soon as they are fitted.
+    Methods with rows in `store` are not run again; rows of the others are stored as soon as they are fitted.
     """
     check_not_final(seed)
     if not methods:
@@ -84,7 +84,7 @@ def compared_rows(
         labels_per_class=labels_per_class,
         runs=runs,
         seed=seed,
-        # Validation nodes of one method are test nodes of none.
+        # Validation nodes of one method are excluded from the test nodes of all.
         with_validation=any(method.uses_validation for method in methods.values()),
         validation_per_class=validation_per_class,
     )
@@ -155,8 +155,8 @@ def stored_comparisons(
 ) -> list[Comparison]:
     """The comparisons in stored rows: grouped by graph, random splits with few labels first.
 
-    A method with several settings is titled with those that differ. Rows of sweeps are ignored. `reference` applies to
-    the comparisons that it takes part in. Comparisons without the `score` are left out.
+    If a method occurs with several settings, titles include those that differ. Rows of sweeps are ignored. `reference`
+    applies to the comparisons that contain it. Comparisons without the `score` are left out.
     """
     compared = [[row for row in rows if isinstance(row, ComparedRow)] for rows in units]
     compared = [rows for rows in compared if rows]
@@ -166,7 +166,7 @@ def stored_comparisons(
         alike = [other[0].settings for other in compared if other[0].method == method]
         differing = [key for key in settings if any(other.get(key) != settings[key] for other in alike)]
         title = ", ".join([method, *(f"{key}={settings[key]}" for key in differing)])
-        # The later one of equal titles counts: the source of a user's method was edited in between.
+        # The later of equal titles counts: the source of a user-defined method was edited in between.
         titled.setdefault(rows[0].comparison, {})[title] = rows
     found = [
         comparison_of(rows, reference if reference in rows else None, score)
@@ -195,6 +195,6 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
 
 
 def _unit_id(comparison: str, name: str, method: Method) -> str:
-    """Hash of a method in a comparison, with the source of a user's method; `comparison` covers our version."""
+    """Hash of a method in a comparison, with the source of a user-defined method; `comparison` covers our version."""
     identity = [comparison, name, scoring.plain_settings(method), source_of(method)]
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
 """Training curves of MT-GCN: accuracy, losses and precision of pseudo labels over epochs.
 
-They cover the lowest and the highest label rate of each dataset and are stored beside the rows in `curves.json`.
+They cover the lowest and the highest label rate of each dataset and are stored in `curves.json` next to the rows.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from mtgcn.task import observe
 from mtgcn.training.loop import recording
 
 CURVES_FILE = "curves.json"
-RUNS = 10  # enough for a smooth mean
-EVERY = 10  # epochs
+RUNS = 10  # gives a smooth mean
+EVERY = 10  # epochs between two evaluations
 LOSSES = ("supervised", "pseudo-label", "consistency")
-DIGITS = 4  # after the decimal point
+DIGITS = 4  # decimal places of stored values
 
 Epoch = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -75,10 +75,10 @@ class Curves:
 
     made: Made
     epochs: tuple[Annotated[int, Field(ge=1, le=10**9)], ...]
-    accuracy: Band  # on test nodes
+    accuracy: Band  # accuracy on test nodes
     losses: dict[str, Band]
     class_names: tuple[str, ...]
-    precision: tuple[Band, ...]  # of the pseudo labels of each class
+    precision: tuple[Band, ...]  # precision of the pseudo labels by class
     format: Literal[3] = FORMAT
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Curves:
 
 
 def curve_cells(selection: Selection) -> list[Cell]:
-    """The random cells with the fewest and the most labels of each selected dataset."""
+    """The cells with random splits that have the fewest and the most labels of each selected dataset."""
     tables = TABLES if selection.tables is None else [name for name in selection.tables if name in TABLES]
     chosen = selection.datasets
     if chosen is None and selection.tables is None:
@@ -111,7 +111,7 @@ def curve_cells(selection: Selection) -> list[Cell]:
 
 
 def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = silent_fitting) -> Path:
-    """Train the cells whose curves the folder lacks, and write each as soon as it is done."""
+    """Train the cells without stored curves, and write the curves of each as soon as it is done."""
     stored = {json.dumps(curves.made, sort_keys=True): curves for curves in read_curves(folder)}
     for cell in curve_cells(selection):
         made = Made(
@@ -136,7 +136,7 @@ def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = 
 
 
 def read_curves(folder: Path) -> list[Curves]:
-    """The curves of a folder; an empty list without a file."""
+    """The stored curves of a folder; empty without a file."""
     path = folder / CURVES_FILE
     if not path.exists():
         return []
@@ -144,7 +144,7 @@ def read_curves(folder: Path) -> list[Curves]:
         return TypeAdapter(list[Curves]).validate_json(content_of(path))
     except ValidationError as error:
         check_format(error, path)
-        raise InputError(f"{path} is no file of curves ({described(error)}); remove it and draw them again") from error
+        raise InputError(f"{path} is not a file of curves ({described(error)}); remove it and run again") from error
 
 
 def _trained(cell: Cell, made: Made) -> Curves:
@@ -167,7 +167,7 @@ def _trained(cell: Cell, made: Made) -> Curves:
 
 
 def _band(values: np.ndarray, summary: Callable[[Sequence[float]], SampleSummary]) -> Band:
-    """Summarise values [epochs, runs]; runs without a value at an epoch are left out there."""
+    """Summarise values [epochs, runs]; an epoch is summarised over the runs with a value."""
     parts: list[tuple[float | None, ...]] = []
     for finite in ([float(value) for value in of_runs[np.isfinite(of_runs)]] for of_runs in np.asarray(values)):
         found = summary(finite) if finite else None

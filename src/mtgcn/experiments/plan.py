@@ -30,7 +30,7 @@ from mtgcn.splits import MOST_RUNS, Split, draw_over_all, draw_splits
 
 # Results depend on how runs are divided into stacks, so the budget must not depend on the free memory of a GPU.
 CUDA_BUDGET = 4 * 2**30
-# Results may change with any of these, but not with the version of Python.
+# Versions of these packages may change results; the version of Python does not.
 DECISIVE_VERSIONS = ("mtgcn", "torch", "numpy", "scipy")
 AUTHORS_SETTINGS = {"checkpoint": "best-training"}
 _DATASETS = tuple(dict.fromkeys(cell.dataset for table in paper.TABLES.values() for cell in table.cells))
@@ -38,7 +38,7 @@ _DATASETS = tuple(dict.fromkeys(cell.dataset for table in paper.TABLES.values() 
 
 @dataclass(frozen=True)
 class Selection(Settings):
-    """The options of `mtgcn reproduce`; None: everything the paper, or the suite, has."""
+    """The options of `mtgcn reproduce`. None selects everything in the paper or the suite."""
 
     suite: str | None = None
     tables: Sequence[str] | None = None
@@ -76,18 +76,16 @@ class Selection(Settings):
             for option in (option for option, given in of_paper.items() if given):
                 raise InputError(f"--suite {self.suite} excludes {option}, an option of the paper's tables; omit it")
             for name in (name for name in self.methods or () if METHODS[name].uses_validation):
-                raise InputError(
-                    f"{name} chooses its epoch on validation nodes and the suite {self.suite} has none; omit {name}"
-                )
+                raise InputError(f"{name} needs validation nodes, which suite {self.suite} does not have; omit it")
         if self.ablation and self.backbones:
-            raise InputError("an ablation and a comparison of backbones are two sweeps; ask for one after the other")
+            raise InputError("--ablation and --backbones exclude each other; run one after the other")
         for asked, what in ((self.ablation, "an ablation"), (self.backbones, "a comparison of backbones")):
             if asked and (self.methods or self.protocol != "ours"):
-                raise InputError(f"{what} is of {REFERENCE}, in our protocol; leave --methods and --protocol out")
+                raise InputError(f"{what} applies to {REFERENCE} in our protocol only; omit --methods and --protocol")
 
     @property
     def kind(self) -> str:
-        """The tables of `tables.Evidence` that this fills."""
+        """The field of `tables.Evidence` that this fills."""
         if self.protocol == "paper":
             return "optimistic"
         return "ablation" if self.ablation else "backbones" if self.backbones else "ours"
@@ -101,11 +99,11 @@ class Unit:
     dataset: str
     labels_per_class: int
     split: str
-    validation: int  # nodes set aside and not scored; of each class if `split` is VALIDATED
+    validation: int  # nodes set aside and not scored; number per class if `split` is VALIDATED
     method: str
     settings: Method
     runs: int
-    averages: int  # 1 except for the authors' way of reporting
+    averages: int  # 1 except in the authors' protocol
     seed: int
     device: str  # "cpu", or "cuda" with the model of the GPU
     threads: int
@@ -114,7 +112,7 @@ class Unit:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """Units with equal identities have equal rows except for the seconds."""
+        """What decides the rows: units with equal identities have equal rows except for the seconds."""
         parts = {**asdict(self), "settings": plain_settings(self.settings), "versions": decisive_versions()}
         del parts["table"], parts["line"]
         if source := source_of(self.settings):
@@ -141,7 +139,7 @@ class Place:
     table: Table
     cell: Cell
     protocol: Protocol
-    title: str  # of the entry or variant
+    title: str  # title of the entry or variant
 
     @property
     def is_variant(self) -> bool:
@@ -149,14 +147,14 @@ class Place:
 
     @property
     def entry(self) -> Entry:
-        """The entry of the cell; without a printed accuracy for a variant."""
+        """The entry of the cell; a variant has no printed accuracy."""
         if self.is_variant and self.title != paper.TAUGHT_GCN:
             return Entry(REFERENCE)
         return self.cell.entry(REFERENCE if self.is_variant else self.title)
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sorts places by table, cell and line."""
+        """Sort key by table, cell and line."""
         known = [*(entry.title for entry in self.cell.entries), *paper.ABLATION_TITLES, *paper.BACKBONE_TITLES]
         return (
             list(paper.ALL_TABLES).index(self.table.name),
@@ -166,7 +164,7 @@ class Place:
 
 
 def place_of(one: Unit | StoredRow) -> Place | None:
-    """The place of a unit or of its rows; None if it is in no table, as in a comparison."""
+    """The place of a unit or of its rows; None if it is not in a table, as in a comparison."""
     for table in (table for name, table in paper.ALL_TABLES.items() if name == one.table):
         for cell in table.cells:
             if (cell.dataset, cell.labels_per_class, cell.split) == (one.dataset, one.labels_per_class, one.split):
@@ -179,7 +177,7 @@ class Plan:
     """The units of a selection."""
 
     selection: Selection
-    counted: tuple[str, ...]  # datasets whose line of table 1 is asked for
+    counted: tuple[str, ...]  # datasets whose line of table 1 is requested
     units: tuple[Unit, ...]
 
 
@@ -191,9 +189,9 @@ def plan(selection: Selection) -> Plan:
         tables = paper.SUITES[selection.suite].tables
     elif selection.tables is not None:
         tables = [paper.TABLES[name] for name in selection.tables if name != paper.COUNTS_TABLE]
-    else:  # a dataset that is not in the paper only runs on request
+    else:  # datasets that are not in the paper run only on request
         tables = list(paper.TABLES.values()) if chosen else paper.PAPER_TABLES
-    # The authors draw all their splits, and so does a sweep of variants.
+    # The authors draw all their splits at random, and so do sweeps of variants.
     cells = [
         (table, cell)
         for table in tables
@@ -204,17 +202,17 @@ def plan(selection: Selection) -> Plan:
     counted = tuple(name for name in paper.TABLE_1 if counts and (chosen is None or name in chosen))
     if not cells and not counted:
         listed, names = (", ".join(names or ("any",)) for names in (selection.tables, chosen))
-        raise InputError(f"no cell of table {listed} is on dataset {names}; leave --table or --datasets out")
+        raise InputError(f"no cell of table {listed} is on dataset {names}; omit --table or --datasets")
     units = []
     for table, cell in cells:
         if sweep and cell.split == RANDOM:
             if selection.ablation and table not in paper.PAPER_TABLES:
                 raise InputError(
-                    f"an ablation turns the paper's t, which it does not give for {cell.dataset}; leave it out"
+                    f"the paper gives no t for {cell.dataset}, so the ablation of t is undefined; omit this dataset"
                 )
             for variant in paper.BACKBONES if selection.backbones else paper.ABLATION:
                 settings = variant.settings(cell.dataset)
-                title = variant.title if settings else REFERENCE  # without changes it is the paper's method
+                title = variant.title if settings else REFERENCE  # a variant without changes is the paper's method
                 units.append(_unit(table, cell, selection, REFERENCE, title, settings))
         for entry in () if sweep else _entries_of(cell, cells, selection):
             units.append(_unit(table, cell, selection, entry.method, entry.title, entry.settings))
@@ -222,7 +220,7 @@ def plan(selection: Selection) -> Plan:
 
 
 def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Selection) -> list[Entry]:
-    """The entries of a cell or, with --methods, those of these methods.
+    """The entries of a cell, or with --methods the entries of these methods.
 
     A method that no cell lists runs on all random splits.
     """
@@ -235,7 +233,7 @@ def _entries_of(cell: Cell, cells: Iterable[tuple[Table, Cell]], selection: Sele
         listed = [entry for entry in listed if has_checkpoints(entry.method)]
         for name in selection.methods or ():
             if not has_checkpoints(name):
-                raise InputError(f"--protocol paper takes the better of two peers and {name} has none; leave it out")
+                raise InputError(f"--protocol paper requires a method with peers, which {name} is not; omit it")
     if selection.methods is None:
         return listed
     anywhere = {entry.method for _, other in cells for entry in other.entries}
@@ -265,7 +263,7 @@ def _unit(table: Table, cell: Cell, selection: Selection, method: str, line: str
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """The input of a unit, which one machine may read and another process."""
+    """The input of a unit, which may be read on one machine and used on another."""
 
     graph: Graph
     public_split: Split | None  # None: the unit draws its splits
@@ -278,7 +276,7 @@ def data_of(unit: Unit) -> Data:
 
 
 def source_of(method: Method) -> str:
-    """The source of the module of a user's own method; "" for ours, which the version of mtgcn covers."""
+    """The source of the module of a user-defined method; "" for ours, which the version of mtgcn covers."""
     module = type(method).__module__
     if module.split(".")[0] != "mtgcn" and module in sys.modules:
         with suppress(OSError, TypeError):  # defined in an interpreter
@@ -330,7 +328,7 @@ def limited_threads(threads: int) -> Iterator[None]:
     """Fix the number of threads of torch and BLAS: the rounding of sums depends on it."""
     try:
         from threadpoolctl import threadpool_limits
-    except ImportError:  # where only torch, NumPy and SciPy are installed; OPENBLAS_NUM_THREADS limits BLAS there
+    except ImportError:  # threadpoolctl is not installed; OPENBLAS_NUM_THREADS limits BLAS then
         threadpool_limits = nullcontext
     with threadpool_limits(threads), fixed_threads(threads):
         yield

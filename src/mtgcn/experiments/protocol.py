@@ -19,9 +19,9 @@ from mtgcn.training.pseudo_labels import PAPER_PER_CLASS
 
 RANDOM, PUBLIC = "random", "public"  # labels drawn from each class, or Planetoid's split
 OVER_ALL = "over-all"  # labels drawn over all nodes, so that class sizes stay unequal
-VALIDATED = "validated"  # as random, with as many validation nodes of each class
-GIVEN = "given"  # in the rows of splits that were passed as arrays
-VALIDATION_NODES = 500  # GCN+V selects its epoch on them, as in the paper
+VALIDATED = "validated"  # as random, with validation nodes of each class
+GIVEN = "given"  # splits that were passed as arrays
+VALIDATION_NODES = 500  # nodes on which GCN+V selects its epoch, as in the paper
 
 Protocol = Literal["ours", "paper"]
 PROTOCOL_TITLES: dict[Protocol, str] = {
@@ -29,9 +29,9 @@ PROTOCOL_TITLES: dict[Protocol, str] = {
     "paper": "OPTIMISTIC, the authors' way of reporting: epoch by training accuracy, peer by test accuracy, "
     "the largest of ten averages",
 }
-ARENA_TABLE = "arena"  # in the rows of `mtgcn arena`
-REFERENCE = "mt-gcn"  # the method every other one is compared with
-AVERAGES = 10  # computed by the authors, who print the largest
+ARENA_TABLE = "arena"  # table of the rows of `mtgcn arena`
+REFERENCE = "mt-gcn"  # the method that all others are compared with
+AVERAGES = 10  # averages computed by the authors, who print the largest
 
 # Settings are tuned on development seeds and reported on final seeds, whose splits stay unseen until then.
 DEVELOPMENT_SEEDS = range(1_000_000)
@@ -39,7 +39,7 @@ FINAL_SEEDS = range(1_000_000, 2_000_000)
 
 
 def checked_seed(seed: int | None, *, final: bool) -> int:
-    """The given seed, or the first of its kind; a seed of the other kind is refused."""
+    """The given seed, or the first final or development seed; a seed of the other kind is an error."""
     allowed = FINAL_SEEDS if final else DEVELOPMENT_SEEDS
     if seed is None:
         return allowed[0]
@@ -47,19 +47,17 @@ def checked_seed(seed: int | None, *, final: bool) -> int:
         return seed
     limits = f"from {allowed[0]} to {allowed[-1]}"
     if final:
-        raise InputError(f"seed {seed} is no final seed; leave --seed out, or give one {limits} with --final")
-    remedy = "add --final for final figures, or give" if seed in FINAL_SEEDS else "give"
-    raise InputError(f"seed {seed} is no development seed; {remedy} one {limits}")
+        raise InputError(f"seed {seed} is not a final seed; omit --seed, or give one {limits} with --final")
+    remedy = "add --final for final results, or give" if seed in FINAL_SEEDS else "give"
+    raise InputError(f"seed {seed} is not a development seed; {remedy} one {limits}")
 
 
 def check_not_final(seed: int) -> None:
     """Refuse final seeds outside `mtgcn reproduce --final`."""
     check_seed(seed)
     if seed in FINAL_SEEDS:
-        raise InputError(
-            f"seed {seed} is kept for final figures, which mtgcn reproduce --final makes; give one that is not from "
-            f"{FINAL_SEEDS[0]} to {FINAL_SEEDS[-1]}"
-        )
+        limits = f"{FINAL_SEEDS[0]} to {FINAL_SEEDS[-1]}"
+        raise InputError(f"seed {seed} is reserved for mtgcn reproduce --final; give one outside {limits}")
 
 
 def labels_title(labels_per_class: int | tuple[int, ...] | None, split: str = RANDOM) -> str:
@@ -69,7 +67,7 @@ def labels_title(labels_per_class: int | tuple[int, ...] | None, split: str = RA
     ('1 label per class', '5 labels per class on average, drawn over all nodes')
     """
     if isinstance(labels_per_class, tuple):
-        labels = f"{', '.join(map(str, labels_per_class))} labels of the classes in turn"
+        labels = f"{', '.join(map(str, labels_per_class))} labels of the classes, in order"
     elif labels_per_class is None:
         labels = "labels that differ from run to run"
     else:
@@ -87,7 +85,7 @@ class Entry:
     printed: float | None = None
     note: str = ""
     variant: str = ""  # distinguishes several entries of one method
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that differ from the defaults
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # settings that differ from the defaults
 
     @property
     def title(self) -> str:
@@ -98,8 +96,8 @@ class Entry:
 class Cell:
     """One dataset at one label rate. All its methods share splits and test nodes.
 
-    Where GCN+V is in the table, its 500 validation nodes are excluded from the test nodes of every method, whether
-    GCN+V runs or not, so that a row does not depend on the other methods of the command.
+    If GCN+V is in the table, its 500 validation nodes are excluded from the test nodes of every method, whether GCN+V
+    runs or not, so that a row does not depend on the other methods of the command.
     """
 
     dataset: str
@@ -107,10 +105,10 @@ class Cell:
     runs: int
     entries: tuple[Entry, ...]
     split: str = RANDOM
-    validation: int = VALIDATION_NODES  # random nodes set aside; the public split has its own
+    validation: int = VALIDATION_NODES  # random nodes set aside; the public split has its own validation nodes
 
     def entry(self, title: str) -> Entry:
-        """The entry with this title; one without a printed accuracy if the cell has none."""
+        """The entry with this title; if the cell has none, one without a printed accuracy."""
         return next((entry for entry in self.entries if entry.title == title), Entry(title))
 
 
@@ -196,7 +194,7 @@ def _cells_of_table_5() -> Iterator[Cell]:
 TABLE_5 = Table("5", "Accuracy with 20 labels per class", tuple(_cells_of_table_5()))
 PAPER_TABLES = (TABLE_2, TABLE_3, TABLE_4, TABLE_5)
 
-# Not in the paper: a graph that needs no download. Only run on request.
+# A graph that is not in the paper and needs no download. It runs only on request.
 DIGITS = Table(
     "digits",
     "Accuracy on digits (not in the paper)",
@@ -206,7 +204,7 @@ DIGITS = Table(
     ),
 )
 TABLES = {table.name: table for table in (*PAPER_TABLES, DIGITS)}
-COUNTS_TABLE = "1"  # sizes of the graphs instead of accuracies
+COUNTS_TABLE = "1"  # table of graph sizes instead of accuracies
 
 
 @dataclass(frozen=True)
@@ -215,8 +213,8 @@ class Variant:
 
     title: str
     changes: Mapping[str, Any] = field(default_factory=dict)
-    per_class_factor: float | None = None  # times the paper's t
-    rival: str | None = REFERENCE  # title of the line it is compared with
+    per_class_factor: float | None = None  # multiple of the paper's t
+    rival: str | None = REFERENCE  # title of the line that it is compared with
 
     def settings(self, dataset: str) -> dict[str, Any]:
         if self.per_class_factor is None:
@@ -235,7 +233,7 @@ ABLATION = (
 )
 
 # "It can enhance most semi-supervised algorithms": the same peers and number of epochs, without and with teaching.
-EPOCHS = 400  # N in the paper
+EPOCHS = 400  # the paper's N
 BACKBONE_NAMES = ("gcn", "chebyshev", "appnp", "gat")
 ALONE, TAUGHT = "alone", "taught"
 TAUGHT_GCN = f"gcn {TAUGHT}"  # the paper's method, by its backbone
@@ -253,7 +251,7 @@ VARIANTS = {variant.title: variant for variant in (*ABLATION, *BACKBONES) if var
 
 
 def rival_of(title: str, reference: str = REFERENCE) -> str | None:
-    """Title of the line that a line is compared with in a table of that reference; None: no comparison."""
+    """Title of the line that a line is compared with in a table with this reference; None without a comparison."""
     if title == reference:
         return None
     return VARIANTS[title].rival if title in VARIANTS else reference
@@ -275,7 +273,7 @@ class Suite:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """All lines of its tables, in order."""
+        """The titles of all lines of its tables, in order."""
         return titles_of(self.tables)
 
 
@@ -286,7 +284,7 @@ def titles_of(tables: Sequence[Table]) -> tuple[str, ...]:
 
 _WORLD_ENTRIES = (
     *(Entry(method) for method in ("logistic", "sgc", "ppr", "correct-and-smooth", "appnp", "lp")),
-    Entry("gcn"),  # scaled by row sums as in the paper, which hardly trains on most of these graphs
+    Entry("gcn"),  # scales features by row sums as in the paper and hardly trains on most of these graphs
     Entry("gcn", variant="length", settings={"feature_scaling": "length"}),
     Entry("gcn", variant="none", settings={"feature_scaling": "none"}),
     Entry("mt-gcn"),

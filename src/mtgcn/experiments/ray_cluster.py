@@ -1,4 +1,4 @@
-"""Execute units on a Ray cluster, with the same rows as in this process.
+"""Executes units on a Ray cluster, with the same rows as in this process.
 
 Only this process reads data and writes rows. Each graph is put into the cluster's object store once. A unit is a task
 that declares its CPUs or GPU; if its worker is lost, it runs again elsewhere.
@@ -36,12 +36,12 @@ from mtgcn.splits import Split
 if TYPE_CHECKING:
     from ray import ObjectRef
 
-LOCAL = "local"  # address of a cluster that is started on this machine and ends with the command
+LOCAL = "local"  # starts a cluster on this machine that ends with the command
 RUNNING_HERE = "auto"  # Ray's name for the cluster that runs on this machine
-RETRIES = 3  # of a unit whose worker was lost
+RETRIES = 3  # retries of a unit whose worker was lost
 SECONDS_TO_CONNECT = 5
 SECONDS_TO_JOIN = 60
-SECONDS_TO_ANSWER = 60  # for a node to start a worker and import torch
+SECONDS_TO_ANSWER = 60  # time for a node to start a worker and import torch
 LONGEST_TEMPORARY_FOLDER = 17  # bytes: the path of a socket has at most 107, of which Ray uses 68, our folders 22
 _TRIAL = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False, logging_level='error'); ray.shutdown()"
 
@@ -50,14 +50,12 @@ _TRIAL = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False, logging_le
 def ray_cluster(address: str) -> Iterator[RayCluster]:
     """Join the cluster at an address, or start one here. Its tasks, or the started cluster, end with the context."""
     if find_spec("ray") is None:
-        raise InputError(
-            "--ray needs the package ray, which is not installed; pip install 'mtgcn[ray]', or leave it out"
-        )
+        raise InputError("--ray needs the package ray, which is not installed; pip install 'mtgcn[ray]', or omit --ray")
     if address != LOCAL:
         check_reachable(address)
     else:
-        # Ray reads these when it is imported: loopback address only, on any system, no usage statistics, and a token
-        # that exists only in this process, so that other users of the machine cannot connect.
+        # Ray reads these when it is imported: only the loopback address on any system, no usage statistics, and a
+        # token that exists only in this process, so that other users of the machine cannot connect.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ["RAY_AUTH_MODE"] = "token"
@@ -70,11 +68,11 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
         if address == LOCAL:
             is_short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST_TEMPORARY_FOLDER
             folder = tempfile.mkdtemp(prefix="mtgcn-ray-", dir=None if is_short else "/tmp")
-            inner = os.path.join(folder, "r")  # Ray opens its own folder to all users, the outer one keeps them out
+            inner = os.path.join(folder, "r")  # Ray opens this folder to all users; the outer folder keeps them out
             ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=inner, **silent)
         else:
             ray.init(address, **silent)
-        with redirect_stdout(sys.stderr):  # Ray prints lost workers; stdout is for results
+        with redirect_stdout(sys.stderr):  # Ray prints messages on lost workers, but stdout is for results
             yield RayCluster(address, tuple(node for node in ray.nodes() if node["Alive"]))
     finally:
         ray.shutdown()
@@ -106,7 +104,7 @@ class RayCluster:
         titles.pop("cpu", None)
         if len(titles) > 1:
             models = ", ".join(f"{title} on {name}" for title, name in sorted(titles.items()))
-            raise InputError(f"GPUs of unlike models round otherwise: {models}; give a cluster of one, or --device cpu")
+            raise InputError(f"the GPU models {models} round differently; use a cluster of one, or --device cpu")
         return next(iter(titles))
 
     def at_a_time(self, device: str, threads: int) -> int:
@@ -118,7 +116,7 @@ class RayCluster:
         )
         if not room:
             what = f"{threads} CPUs" + " and a GPU" * on_gpu
-            raise InputError(f"no node of the Ray cluster {self.address} has {what}; lower --threads, or give another")
+            raise InputError(f"no node of the Ray cluster {self.address} has {what}; lower --threads, or use another")
         return room
 
     def execute(self, units: Sequence[Unit]) -> Generator[Outcome, None, None]:
@@ -138,7 +136,7 @@ class RayCluster:
             if unit.dataset not in graphs:
                 graphs[unit.dataset] = ray.put(data.graph)
             wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
-            # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
+            # In a list, Ray passes the reference on unresolved, and the worker caches the graph that it fetches.
             started = wanted.remote(unit, [graphs[unit.dataset]], data.public_split, decisive_versions())
             pending[started] = unit
         while pending:
@@ -147,8 +145,8 @@ class RayCluster:
             try:
                 yield unit, ray.get(done)
             except (NodeDiedError, OutOfMemoryError, WorkerCrashedError):
-                lost = f"its worker was lost {RETRIES + 1} times, most likely for want of memory"
-                remedy = "start the same command on a cluster with more of it, what was finished is stored"
+                lost = f"its worker was lost {RETRIES + 1} times, probably out of memory"
+                remedy = "start the same command on a cluster with more memory; finished units are kept"
                 yield unit, InputError(f"{lost}; {remedy}")
 
     def _asked(self, node: dict[str, Any], for_gpu: bool) -> str:
@@ -164,7 +162,7 @@ class RayCluster:
         name = self._name(node)
         try:
             versions, device = ray.get(asked.remote(for_gpu), timeout=SECONDS_TO_ANSWER)
-        except (RayError, ImportError) as error:  # also if the time is over
+        except (RayError, ImportError) as error:  # includes timeouts
             last_line = str(error).strip().splitlines()[-1]
             raise InputError(
                 f"node {name} of the Ray cluster {self.address} cannot run mtgcn: {last_line}; check that it is "
@@ -187,7 +185,7 @@ class RayCluster:
 def run_unit(
     unit: Unit, graph: list[ObjectRef], public_split: Split | None, versions: dict[str, str]
 ) -> list[StoredRow] | InputError:
-    """On a worker: execute a unit; an error of the unit is returned."""
+    """Execute a unit on a worker; an error of the unit is returned."""
     keep_freed_blocks()
     try:
         # This node may have joined after the others were queried.
@@ -198,24 +196,24 @@ def run_unit(
 
 
 def describe_node(for_gpu: bool) -> tuple[dict[str, str], str | None]:
-    """On a worker: versions and device; None if the declared GPU is missing."""
+    """Versions and device of a worker; the device is None if the declared GPU is missing."""
     missing = for_gpu and not torch.cuda.is_available()
     return decisive_versions(), None if missing else device_title(torch.device("cuda" if for_gpu else "cpu"))
 
 
 @cache
 def _fetched(graph: ObjectRef) -> Graph:
-    """Cached per worker, together with everything that is computed once per graph."""
+    """The graph of a reference, cached per worker with everything that is computed once per graph."""
     import ray
 
     return ray.get(graph)
 
 
 def check_reachable(address: str) -> None:
-    """Refuse an address without a Ray cluster that this process can join, within a bounded time.
+    """Raise within a bounded time if this process cannot join a Ray cluster at the address.
 
-    Ray waits for minutes, cannot be interrupted meanwhile and prints a lot. So a closed port is found by a plain
-    connection, and a subprocess, which can be killed, joins the cluster first.
+    Ray itself waits for minutes, cannot be interrupted and prints a lot. So a plain connection detects a closed port,
+    and a subprocess, which can be killed, joins the cluster first.
     """
     if address != RUNNING_HERE:
         host, _, port = address.rpartition(":")
@@ -231,7 +229,7 @@ def check_reachable(address: str) -> None:
         trial = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_TO_JOIN, check=False)
     except subprocess.TimeoutExpired:
         raise InputError(
-            f"what listens at {address} has not answered as a Ray cluster for {SECONDS_TO_JOIN} s; give the address "
+            f"no answer from a Ray cluster at {address} within {SECONDS_TO_JOIN} s; give the address "
             "that ray start printed on the head node, usually with port 6379"
         ) from None
     if not trial.returncode:
@@ -239,7 +237,7 @@ def check_reachable(address: str) -> None:
     if "InvalidAuthToken" in trial.stderr:
         raise InputError(
             f"the cluster at {address} requires its token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
-            "RAY_AUTH_TOKEN_PATH, as where it was started"
+            "RAY_AUTH_TOKEN_PATH, as on the machine where it was started"
         )
     lines = trial.stderr.strip().splitlines() or ["it ended without a message"]
     versions = re.search("Version mismatch.*", trial.stderr, re.DOTALL)

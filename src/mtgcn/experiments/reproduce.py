@@ -1,7 +1,7 @@
 """Carries out a plan: executes and stores the missing units, then builds the tables from the store.
 
-Units run in this process, in worker processes or on a Ray cluster. Rows do not depend on it: every unit runs with its
-own fixed number of threads.
+Units run in this process, in worker processes or on a Ray cluster. Rows are the same everywhere, since every unit
+runs with its own fixed number of threads.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from mtgcn.experiments.store import Store
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
 
-WORKER_BYTES = 300 << 20  # of a process before it does anything
+WORKER_BYTES = 300 << 20  # memory of an idle worker process
 MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory
 
 Executor = Callable[[Sequence[Unit]], Generator[Outcome, None, None]]
-# Entered around a sweep, with the number of units and of stored units; called with the title of each finished unit.
+# Entered around a sweep, with the numbers of units and of stored units; called with the title of each finished unit.
 SweepProgress = Callable[[int, int], AbstractContextManager[Callable[[str], None]]]
 
 
@@ -58,11 +58,11 @@ def in_workers(units: Sequence[Unit], workers: int) -> Generator[Outcome, None, 
     this process dies, the worker exits at once.
     """
     watched, held = Pipe(duplex=False)
-    # Spawned, since torch may hang in a forked process.
+    # Workers are spawned, since torch may hang in a forked process.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(watched,))
-    in_main_thread = threading.current_thread() is threading.main_thread()  # which alone receives signals
+    in_main_thread = threading.current_thread() is threading.main_thread()  # only this thread receives signals
     try:
-        # Inherited by the workers: only this process handles Ctrl-C.
+        # Workers inherit this, so that only this process handles Ctrl-C.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
         try:
             futures = {pool.submit(execute, unit): unit for unit in units}
@@ -74,8 +74,8 @@ def in_workers(units: Sequence[Unit], workers: int) -> Generator[Outcome, None, 
                 yield futures[future], future.result()
             except BrokenProcessPool:
                 raise InputError(
-                    f"one of {workers} workers was killed, most likely for want of memory; "
-                    "start the same command with fewer --workers, what was finished is stored"
+                    f"one of {workers} workers was killed, probably out of memory; "
+                    "start the same command with fewer --workers; finished units are kept"
                 ) from None
             except InputError as error:
                 yield futures[future], error
@@ -101,8 +101,8 @@ class Machines:
     """The executor of a sweep and its device."""
 
     device: str  # as in units: "cpu", or "cuda" with the model of the GPU
-    at_a_time: int  # most units at a time
-    executor: Callable[[int], Executor]  # for this many units at a time
+    at_a_time: int  # maximum number of units at a time
+    executor: Callable[[int], Executor]  # creates an executor for this many units
 
 
 def _processes(workers: int) -> Executor:
@@ -127,8 +127,8 @@ def machines(device: str, threads: int, workers: int | None = None, ray: str | N
         return
     if workers is not None:
         raise InputError(
-            f"--workers {workers} are processes of this machine, and --ray {ray} takes as many as the cluster has room "
-            "for; give one of the two"
+            f"--workers {workers} starts processes on this machine, and --ray {ray} uses all of the cluster; "
+            "give one of the two"
         )
     from mtgcn.experiments.ray_cluster import ray_cluster
 
@@ -142,10 +142,10 @@ class Reproduction:
     """The result of a plan."""
 
     plan: Plan
-    counts: tuple[Description, ...]  # of the datasets whose line of table 1 is asked for
-    lines: tuple[Line, ...]  # of this plan
-    evidence: Evidence | None  # of the whole folder; None if it holds no rows
-    curves: Path | None  # the file of training curves, if asked for
+    counts: tuple[Description, ...]  # sizes of the datasets whose line of table 1 is requested
+    lines: tuple[Line, ...]  # lines of this plan
+    evidence: Evidence | None  # all lines of the folder; None if it has no rows
+    curves: Path | None  # the file of training curves, if requested
     failures: tuple[str, ...]  # units that cannot be run, and why
 
 
@@ -157,7 +157,7 @@ def carry_out(
     fitting_progress: FittingProgress = silent_fitting,
 ) -> Reproduction:
     """Execute the units that are not stored and build the tables."""
-    counts = tuple(describe(name) for name in plan.counted)  # first, to fail early if a dataset is missing
+    counts = tuple(describe(name) for name in plan.counted)  # first, so that a missing dataset is an early error
     failed = sweep(plan.units, store, machines, sweep_progress)
     own = {unit.id: store.units[unit.id] for unit in plan.units if unit.id in store.units}
     lines: tuple[Line, ...] = ()
@@ -187,7 +187,7 @@ def sweep(
     failed = []
     with (
         progress(len(units), len(units) - len(missing)) as advance,
-        closing(executor(missing)) as outcomes,  # which ends the workers
+        closing(executor(missing)) as outcomes,  # closing it ends the workers
     ):
         for unit, outcome in outcomes:
             if isinstance(outcome, InputError):

@@ -39,12 +39,12 @@ from mtgcn.splits import (
 from mtgcn.task import MISSING, Prediction
 
 CALIBRATION_BINS = 15
-SCORES = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision")  # that methods are ranked by
+SCORES = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision")  # scores that rank methods
 SCORE_TITLES = dict(
     zip(SCORES, ("accuracy", "balanced accuracy", "macro F1", "ROC AUC", "average precision"), strict=True)
 )
 MEASURES = (*(name.replace("-", "_") for name in SCORES), "calibration_error")
-DEFAULT_RUNS = 30  # as in the paper
+DEFAULT_RUNS = 30  # number of runs, as in the paper
 SCORE_RESAMPLES = 500
 
 
@@ -57,7 +57,7 @@ class Score:
     calibration_error: float
     balanced_accuracy: float
     roc_auc: float | None  # None unless there are two classes
-    average_precision: float | None  # of the rarer of two classes
+    average_precision: float | None  # average precision of the rarer of two classes
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class CellSummary:
     """All runs of one method on one dataset at one label rate."""
 
     dataset: str
-    labels_per_class: int | tuple[int, ...] | None  # None: differs between runs
+    labels_per_class: int | tuple[int, ...] | None  # None if it differs between runs
     split: str
     method: str
     settings: Mapping[str, Any]
@@ -84,7 +84,7 @@ class CellSummary:
     versions: Mapping[str, str]
 
     def by(self, score: str) -> SampleSummary:
-        """The summary of one of `SCORES`."""
+        """The summary of the given score, one of `SCORES`."""
         found: SampleSummary | None = getattr(self, score.replace("-", "_"))
         if found is None:
             why = "it needs two classes, both among the scored nodes" if score in SCORES[3:] else "these rows lack it"
@@ -94,24 +94,24 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class ExpectedScore:
-    """A score of the predictions for held-out labels."""
+    """A score of predictions for held-out labels."""
 
     score: str
     value: float
-    ci95: tuple[float, float]  # bootstrap over the labels of each class
+    ci95: tuple[float, float]  # interval by bootstrap over the labels of each class
     labels: int
 
 
 Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
-FittingProgress = Callable[[str], AbstractContextManager[object]]  # entered around a fit, with its title
+FittingProgress = Callable[[str], AbstractContextManager[object]]  # context around a fit, from its title
 
 
 def check_score(score: str, num_classes: int = 2) -> str:
-    """The score, if it is one of `SCORES` and fits the number of classes."""
+    """Return the score; raise unless it is one of `SCORES` and fits the number of classes."""
     if score not in SCORES:
         raise unknown_name("score", score, SCORES)
     if score in SCORES[3:] and num_classes != 2:
-        raise InputError(f"{score} is for two classes and there are {num_classes}; use --score macro-f1")
+        raise InputError(f"{score} requires two classes, not {num_classes}; use --score macro-f1")
     return score
 
 
@@ -131,8 +131,8 @@ def chosen_splits(
 ) -> tuple[Split, ...]:
     """One split per run. `source` is "random", "over-all", "public", the path of a split file, or `given_splits`.
 
-    A single fixed split is repeated: its runs differ by seed. Of drawn splits, `validation_per_class` nodes of each
-    class are for validation or, if it is 0 and `with_validation`, 500 nodes.
+    A single fixed split is repeated, and its runs differ by seed. Drawn splits have `validation_per_class` validation
+    nodes of each class or, if that is 0 and `with_validation` is set, 500 in total.
     """
     check_runs(DEFAULT_RUNS if runs is None else runs, len(graph.known))
     check_seed(seed)
@@ -141,7 +141,7 @@ def chosen_splits(
         source = GIVEN
     elif source in (RANDOM, OVER_ALL):
         if labels_per_class is None:
-            raise InputError(f"{source} splits need to know how many labels to draw; add --labels-per-class, say 2")
+            raise InputError(f"{source} splits need a number of labels; add --labels-per-class, for instance 2")
         validation = VALIDATION_NODES if with_validation and not validation_per_class else 0
         numbers = runs or DEFAULT_RUNS, seed, validation, validation_per_class
         if source == RANDOM:
@@ -159,7 +159,7 @@ def chosen_splits(
         )
     if validation_per_class:
         raise InputError(
-            f"split {source!r} has its own validation nodes; leave --validation-per-class out, or use --split {RANDOM}"
+            f"split {source!r} has its own validation nodes; omit --validation-per-class, or use --split {RANDOM}"
         )
     if labels_per_class is not None:
         wanted = tuple(map(int, per_class_counts(graph, labels_per_class)))
@@ -167,12 +167,12 @@ def chosen_splits(
             if _label_counts(split, graph) != wanted:
                 raise InputError(
                     f"labels-per-class asks for {labels_per_class} but split {source!r} gives "
-                    f"{labels_per_class_of(split, graph)}; leave --labels-per-class out"
+                    f"{labels_per_class_of(split, graph)}; omit --labels-per-class"
                 )
     if len(fixed) == 1:
         return fixed * (runs or DEFAULT_RUNS)
     if runs not in (None, len(fixed)):
-        raise InputError(f"runs is {runs} but {source} holds {len(fixed)} splits; leave --runs out")
+        raise InputError(f"runs is {runs} but {source} holds {len(fixed)} splits; omit --runs")
     return fixed
 
 
@@ -231,7 +231,7 @@ def _nodes(part: np.ndarray, name: str, graph: Graph) -> Int[np.ndarray, "nodes"
 
 
 def labels_per_class_of(split: Split, graph: Graph, source: str = RANDOM) -> int | tuple[int, ...]:
-    """Training labels per class: one number if all classes have as many, or the mean if drawn over all classes."""
+    """Training labels per class: one number if equal for all classes, or the mean if drawn over all classes."""
     if source == OVER_ALL:
         return len(split.train) // graph.num_classes
     counts = _label_counts(split, graph)
@@ -248,12 +248,12 @@ def score(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list
 
 
 def score_better_peer(prediction: Prediction, graph: Graph, splits: Sequence[Split]) -> list[Score]:
-    """One score per run: that of the peer with the highest test accuracy.
+    """One score per run, of the peer with the highest test accuracy.
 
-    The authors report it. It is optimistic, since test labels select the peer.
+    The authors report this score. It is optimistic, since test labels select the peer.
     """
     if prediction.peers is None:
-        raise InputError("this method has no peers to take the better of; score its answer, as --protocol ours does")
+        raise InputError("this method has no peers; use --protocol ours, which scores its prediction")
     return [
         max((_score_run(one, split, graph) for one in peers), key=lambda result: result.accuracy)
         for peers, split in zip(prediction.peers, splits, strict=True)
@@ -272,9 +272,9 @@ def run_cell(
     memory_budget: int | None = None,
     scorer: Scorer = score,
 ) -> list[ResultRow]:
-    """Fit `method`, called `name` in the rows, on `splits`, which `chosen_splits` drew from `split_source`.
+    """Fit `method`, named `name` in the rows, on `splits`, which `chosen_splits` drew from `split_source`.
 
-    The method sees the task of `task_of`: only one with `uses_validation` sees the labels of the validation nodes.
+    Only methods with `uses_validation` see the labels of the validation nodes; see `task_of`.
     """
     device = torch.device(device)
     for split in splits:
@@ -302,7 +302,7 @@ def run_cell(
 
 
 def plain_settings(method: Method) -> dict[str, Any]:
-    """Settings as they are read from the store; values without a JSON form as their repr."""
+    """Settings as the store returns them; values without a JSON form are replaced by their repr."""
     return json.loads(json.dumps(asdict(method), default=repr), parse_constant=str)
 
 
@@ -324,7 +324,7 @@ def summarise_cell(rows: Sequence[ResultRow]) -> CellSummary:
 def compared_cells(
     cells: Sequence[CellSummary], rivals: Sequence[CellSummary | None], score: str = SCORES[0]
 ) -> list[PairedTest | None]:
-    """The paired test of every cell against its rival, if it has one, with p-values corrected for all of them."""
+    """The paired test of every cell against its rival, if any, with p-values corrected for all these tests."""
     pairs = [(cell, rival) for cell, rival in zip(cells, rivals, strict=True) if rival]
     tests = paired_tests(
         [cell.by(score).per_run for cell, _ in pairs],
@@ -336,7 +336,7 @@ def compared_cells(
 
 
 def groups_of(rows: Sequence[ResultRow]) -> tuple[int, ...] | None:
-    """The groups of runs that share random parts; None without any."""
+    """The groups of runs that share random parts; None without shared parts."""
     numbers = [row.group for row in rows if row.group is not None]
     return tuple(numbers) if len(numbers) == len(rows) else None
 
@@ -359,8 +359,8 @@ def accuracy_over_epochs(
 def pseudo_label_precision(
     chosen: Int[np.ndarray, "runs snapshots peers classes slots"], graph: Graph
 ) -> Float[np.ndarray, "runs snapshots classes"]:
-    """Share of the pseudo labels of each class, over all peers, that are correct; NaN without pseudo labels. Nodes of
-    unknown class are not counted."""
+    """Share of correct pseudo labels by class over all peers; NaN without pseudo labels. Nodes of unknown class are not
+    counted."""
     truth = np.where(chosen == MISSING, UNLABELED, graph.labels[chosen])
     correct = truth == np.arange(graph.num_classes)[:, None]
     known = (truth != UNLABELED).sum(axis=(2, 4))
@@ -386,7 +386,7 @@ def _score_run(answer: Float[np.ndarray, "nodes classes"], split: Split, graph: 
 def scores_of(
     probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"], positive: int = 1
 ) -> Score:
-    """The scores of predictions; of two classes, `positive` is the one that ranks."""
+    """The scores of predictions; `positive` is the positive one of two classes."""
     predicted, two = probabilities.argmax(axis=1), probabilities.shape[1] == 2
     ranking = probabilities[:, positive], truth == positive
     return Score(
@@ -421,7 +421,7 @@ def expected_score(
 def macro_f1(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray, "nodes"], num_classes: int) -> float:
     """The mean over classes of F1 = 2 TP / (2 TP + FP + FN).
 
-    Classes that are neither tested nor predicted (0 / 0) are left out.
+    Classes that are neither among the tested nodes nor predicted (0 / 0) are left out.
 
     >>> macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), num_classes=3)  # (2/3 + 4/5) / 2
     0.7333333333333334
@@ -448,7 +448,7 @@ def balanced_accuracy(predicted: Int[np.ndarray, "nodes"], truth: Int[np.ndarray
 def roc_auc(scores: Float[np.ndarray, "nodes"], positive: Bool[np.ndarray, "nodes"]) -> float | None:
     """The probability that a positive node scores above a negative one, ties counting half; None without both kinds.
 
-    >>> roc_auc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]))  # of 4 pairs 3, and one tie
+    >>> roc_auc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]))  # 3 of 4 pairs, and one tie
     0.875
     """
     from scipy.stats import rankdata
@@ -461,7 +461,7 @@ def roc_auc(scores: Float[np.ndarray, "nodes"], positive: Bool[np.ndarray, "node
 
 
 def average_precision(scores: Float[np.ndarray, "nodes"], positive: Bool[np.ndarray, "nodes"]) -> float | None:
-    """The precision at each positive node, from the highest score down, averaged; nodes of one score count together.
+    """The mean precision at the positive nodes, in order of decreasing score; nodes with equal scores count together.
     None without both kinds.
 
     >>> average_precision(np.array([0.9, 0.8, 0.3]), np.array([True, False, True]))  # (1 / 1 + 2 / 3) / 2
@@ -485,6 +485,6 @@ def calibration_error(probabilities: Float[np.ndarray, "nodes classes"], truth: 
     """
     confidence = probabilities.max(axis=1).astype(np.float64)
     correct = probabilities.argmax(axis=1) == truth
-    bin_of = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)  # 1.0 joins the last
+    bin_of = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)  # 1.0: the last bin
     surplus = np.bincount(bin_of, weights=confidence - correct)  # nodes x (confidence - accuracy)
     return float(np.abs(surplus).sum() / len(truth))

@@ -15,10 +15,10 @@ RESAMPLES = 10_000
 FEWEST_TO_RESAMPLE = 5
 ROUNDING = 1e-12  # relative spread below which a sample is constant
 SIGNIFICANCE_LEVEL = 0.05
-BOOTSTRAP_SEED = 0  # fixed, so that equal samples have equal intervals
+BOOTSTRAP_SEED = 0  # equal samples have equal intervals
 
 Samples = Sequence[Sequence[float]]
-Groups = Sequence[int] | None  # runs with the same number share random parts, such as an embedding; None: no groups
+Groups = Sequence[int] | None  # runs with the same number share random parts, such as embeddings; None: no groups
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class SampleSummary:
     """A number measured once per run."""
 
     mean: float
-    std: float  # of one run, with n - 1 in the denominator; 0 for a single run
-    ci95: tuple[float, float]  # of the mean
+    std: float  # standard deviation of one run, with n - 1 in the denominator; 0 for a single run
+    ci95: tuple[float, float]  # 95 % interval of the mean
     per_run: tuple[float, ...]
 
 
@@ -35,9 +35,9 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     """Mean, standard deviation and 95 % interval of a number measured once per run.
 
     The interval is the union of Student's t interval, which accounts for the uncertain spread of few runs, and the
-    bootstrap-t interval, which accounts for skewed accuracies. On such samples of 10 runs its coverage is 94 %, that of
-    either alone 93 % and that of a percentile bootstrap 88 %. With fewer than `FEWEST_TO_RESAMPLE` runs it is Student's
-    alone (coverage 92 % with 3 runs).
+    bootstrap-t interval, which accounts for skewed accuracies. For such samples of 10 runs its coverage is 94 %,
+    compared with 93 % for either interval alone and 88 % for a percentile bootstrap. With fewer runs than
+    `FEWEST_TO_RESAMPLE` it is Student's interval alone (coverage 92 % with 3 runs).
 
     Runs that share random parts have correlated errors; the interval then includes each `grouped_interval`.
 
@@ -46,7 +46,7 @@ def summarise(per_run: Sequence[float], *groupings: Groups) -> SampleSummary:
     """
     sample = np.asarray(per_run, dtype=np.float64)
     if not len(sample):
-        raise InputError("a summary of 0 runs; give at least 1")
+        raise InputError("0 runs cannot be summarised; give at least 1")
     intervals = [grouped_interval(sample, np.arange(len(sample))), bootstrap_t_interval(sample)]
     informative = [groups for groups in groupings if groups is not None and 1 < len(set(groups)) < len(groups)]
     intervals += [grouped_interval(sample, np.asarray(groups)) for groups in informative]
@@ -78,8 +78,8 @@ def paired_difference(per_run: Sequence[float], reference: Sequence[float], *gro
 def bootstrap_t_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, float]:
     """The 95 % bootstrap-t interval of the mean (Efron, 1981).
 
-    Resamples of a single distinct value have no standard error and are left out. With few runs most resamples are like
-    that and the interval would be unbounded; the mean is returned instead.
+    Resamples with a single distinct value have no standard error and are left out. With few runs most resamples are of
+    this kind and the interval would be unbounded; the mean is returned instead.
     """
     runs, mean = len(sample), float(sample.mean())
     if runs < FEWEST_TO_RESAMPLE:
@@ -96,7 +96,7 @@ def bootstrap_t_interval(sample: Float[np.ndarray, "runs"]) -> tuple[float, floa
 
 
 def grouped_interval(sample: Float[np.ndarray, "runs"], groups: Int[np.ndarray, "runs"]) -> tuple[float, float]:
-    """The 95 % interval of the mean if runs of a group have correlated errors: Student's t over the G groups.
+    """The 95 % interval of the mean for correlated errors within groups of runs: Student's t over the G groups.
 
     With group g's part of the mean's error e_g = sum of (x - mean) over its runs / runs, the variance of the mean is
     G / (G - 1) times the sum of e_g², and t has G - 1 degrees of freedom. For equally large groups this is the interval
@@ -125,8 +125,8 @@ class PairedTest:
     """Difference of two samples on the same splits, with its p-value."""
 
     difference: SampleSummary
-    p_value: float  # of the Wilcoxon signed-rank test, two-sided
-    p_corrected: float  # by Holm, for all tests made together
+    p_value: float  # p-value of the two-sided Wilcoxon signed-rank test
+    p_corrected: float  # p-value after Holm correction for all tests
 
     @property
     def is_significant(self) -> bool:
@@ -136,10 +136,10 @@ class PairedTest:
 def paired_tests(
     samples: Samples, references: Samples, groupings: Sequence[Sequence[Groups]] | None = None
 ) -> list[PairedTest]:
-    """Each sample against its reference, with p-values corrected for the number of tests.
+    """Tests of each sample against its reference, with p-values corrected for the number of tests.
 
-    Intervals account for the `groupings` of each pair. p-values do not, since Wilcoxon's test of 5 groups cannot fall
-    below 0.06; use the interval there.
+    Intervals account for the `groupings` of each pair. p-values do not, since Wilcoxon's test with 5 groups cannot
+    fall below 0.06; use the interval in that case.
     """
     differences = [
         paired_difference(sample, reference, *some)
@@ -185,13 +185,13 @@ def holm_corrected(p_values: Sequence[float]) -> list[float]:
 class RankComparison:
     """Average ranks of methods over cells, as Demšar (2006) compares classifiers over datasets."""
 
-    methods: tuple[str, ...]  # the best first
+    methods: tuple[str, ...]  # sorted, best first
     average_ranks: tuple[float, ...]  # 1 is best; ties share the mean of their ranks
-    friedman_p_value: float  # that all methods are equally good
-    critical_difference: float  # of ranks, at the 5 % level (Nemenyi)
+    friedman_p_value: float  # null hypothesis: all methods are equally good
+    critical_difference: float  # smallest significant difference of ranks at the 5 % level (Nemenyi)
     groups: tuple[tuple[str, ...], ...]  # maximal sets of methods that do not differ
     cells: int
-    # Ends of 95 % intervals from resampled blocks, by method: of the rank, and of the rank minus that of the best.
+    # 95 % intervals from resampled blocks, by method: of the rank, and of its difference from the rank of the best.
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     behind: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -217,12 +217,12 @@ def compare_ranks(
     ranks = in_cells.mean(axis=0)
     order = np.argsort(ranks, kind="stable")
     names, sorted_ranks = tuple(methods[index] for index in order), ranks[order]
-    same = bool((accuracy == accuracy[:, :1]).all())  # where the test statistic is 0 / 0
+    same = bool((accuracy == accuracy[:, :1]).all())  # the test statistic would be 0 / 0
     difference = critical_difference(count, cells)
     groups: list[tuple[int, int]] = []
     for first, rank in enumerate(sorted_ranks):
         end = int(np.searchsorted(sorted_ranks, rank + difference, side="right"))
-        if end - first > 1 and (not groups or end > groups[-1][1]):  # not part of the group before it
+        if end - first > 1 and (not groups or end > groups[-1][1]):  # not part of the previous group
             groups.append((first, end))
     intervals: list[dict[str, tuple[float, float]]] = [{}, {}]
     if len(set(blocks)) > 1:
@@ -249,15 +249,15 @@ def compare_ranks(
 class Margin:
     """A method against the best of all others on the same splits."""
 
-    opponent: str  # with the highest mean of the others, known only afterwards
-    opponents: int  # number of others
-    difference: SampleSummary  # of the method from it, paired by split
+    opponent: str  # the other method with the highest mean, known only afterwards
+    opponents: int  # number of other methods
+    difference: SampleSummary  # difference from the opponent, paired by split
 
 
 def margin_over_best(
     samples: Mapping[str, Sequence[float]], reference: str, groups: Mapping[str, Groups] | None = None
 ) -> Margin:
-    """The margin of the reference; runs that only one of the two has are left out.
+    """The margin of the reference over the best other method, over the runs that both have.
 
     >>> margin_over_best({"a": [0.5, 0.7], "b": [0.4, 0.5], "c": [0.1, 0.2]}, "a").opponent
     'b'

@@ -33,11 +33,11 @@ from mtgcn.storage.files import read_plain
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-FORMAT: Final = 3  # of stored rows and curves
+FORMAT: Final = 3  # format of stored rows and curves
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
-PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # only read
+PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # read but never written
 
-# Equal for all rows of a unit.
+# Fields that are equal for all rows of a unit.
 SHARED_IN_A_UNIT = (
     *("dataset", "split", "method", "settings", "seed", "protocol", "validation", "runs", "averages", "table", "line"),
 )
@@ -45,7 +45,7 @@ STORED: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
 
 class Constrained:
-    """Limits of a stored value in the words of pydantic's core schemas, as `pydantic.Field` without its import."""
+    """Limits of a stored value as in pydantic's core schemas, like `pydantic.Field` without importing pydantic."""
 
     def __init__(self, **limits: object) -> None:
         self.limits = limits
@@ -71,13 +71,13 @@ class ResultRow:
     """The scores of one method on one split, with everything needed to repeat the run."""
 
     dataset: str
-    # One number if all classes have as many, or the mean if labels are drawn over all classes.
+    # One number if it is the same for all classes, or the mean if labels are drawn over all classes.
     labels_per_class: Count | Annotated[tuple[Count, ...], Constrained(min_length=1)]
     split: str  # "random", "over-all", "public" or the path of a split file
     method: str
     settings: dict[str, Any]
     run: Count
-    seed: Annotated[int, Constrained(ge=0, le=LARGEST_SEED)]  # of the cell; the seed of a run follows from it and `run`
+    seed: Annotated[int, Constrained(ge=0, le=LARGEST_SEED)]  # seed of the cell; with `run` it gives the seed of a run
     accuracy: float
     macro_f1: float
     calibration_error: float
@@ -89,7 +89,7 @@ class ResultRow:
     group: Count | None = field(default=None, kw_only=True)
     balanced_accuracy: float | None = field(default=None, kw_only=True)  # None in rows of earlier releases
     roc_auc: float | None = field(default=None, kw_only=True)  # None unless there are two classes
-    average_precision: float | None = field(default=None, kw_only=True)  # of the rarer of two classes
+    average_precision: float | None = field(default=None, kw_only=True)  # for the rarer of two classes
 
     def __post_init__(self) -> None:
         if "mtgcn" not in self.versions:
@@ -105,7 +105,7 @@ class StoredRow(ResultRow):
     unit: str  # hash of everything that decides the numbers; rows fitted together share it
     protocol: Literal["ours", "paper"]
     validation: Count  # nodes set aside and not scored
-    runs: Count  # rows of this unit
+    runs: Count  # number of rows of this unit
     averages: Count  # the authors divide their runs into averages and print the largest
     table: str = ""  # name of the table and title of the line that the unit fills; "" in a comparison
     line: str = ""
@@ -121,7 +121,7 @@ class ComparedRow(StoredRow):
     graph: GraphCounts = field(kw_only=True)
 
 
-Rows = tuple[StoredRow, ...]  # of one unit
+Rows = tuple[StoredRow, ...]  # rows of one unit
 
 
 def read_units(folder: Path) -> dict[str, Rows]:
@@ -134,12 +134,12 @@ def read_units(folder: Path) -> dict[str, Rows]:
 
 
 def unpacked(path: Path) -> bytes:
-    """The content of a gzip file, if it fits into memory: a few bytes can expand without bound."""
+    """The content of a gzip file. Checks that it fits into memory, since a few bytes can expand without bound."""
     try:
         packed = read_plain(path)
         with gzip.open(io.BytesIO(packed)) as file:
             size = sum(len(part) for part in iter(lambda: file.read(1 << 24), b""))
-        check_fits(4 * size, f"{path}, unpacked,", "is it a file of rows?")  # as text, lines and rows
+        check_fits(4 * size, f"{path}, unpacked,", "is it a file of rows?")  # for text, lines and rows
         return gzip.decompress(packed)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be unpacked: {error}; restore the file from a copy") from error
@@ -154,7 +154,7 @@ def content_of(path: Path) -> bytes:
 
 
 class Store:
-    """A folder that one process at a time writes to, as a context manager."""
+    """A folder of rows, as a context manager that locks it against other writers."""
 
     def __init__(self, folder: Path, warn: Callable[[str], None] = warnings.warn) -> None:
         self.folder, self.path, self._warn = folder, folder / ROWS_FILE, warn
@@ -167,7 +167,7 @@ class Store:
             self._lock.acquire(blocking=False)
         except Timeout:
             raise InputError(
-                f"another sweep is writing into {self.folder}; wait for it, or choose another --out"
+                f"another process is writing to {self.folder}; wait for it, or choose another --out"
             ) from None
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
@@ -207,8 +207,8 @@ class Store:
             with suppress(OSError):  # otherwise the next sweep removes the incomplete end
                 os.ftruncate(self._file, size)
             raise InputError(
-                f"cannot write to {self.path}: {error.strerror}; make room there and start the same command again, "
-                "what it had finished is stored"
+                f"cannot write to {self.path}: {error.strerror}; make room there and start the same command again; "
+                "finished units are kept"
             ) from error
         self.units[rows[0].unit] = tuple(rows)
 
@@ -222,22 +222,22 @@ def _scan(path: Path, content: bytes) -> tuple[dict[str, Rows], int]:
         position += len(line)
         row = _parsed(line, path, number)
         if row is None or row.run != len(begun) or (begun and row.unit != begun[0].unit):
-            # A crash damages only the end. Any other damage has another cause and must not be repaired by deleting.
+            # A crash damages only the end. Other damage has another cause and must not be repaired by deletion.
             if any(_parsed(rest, path, number) for rest in content[position:].splitlines(keepends=True)):
                 raise InputError(
-                    f"line {number} of {path} is damaged or not in its place, and rows follow it; "
+                    f"line {number} of {path} is damaged or misplaced, and rows follow it; "
                     "restore the file from a copy, or choose another --out"
                 )
             break
         begun.append(row)
         differing = [name for name in SHARED_IN_A_UNIT if getattr(row, name) != getattr(begun[0], name)]
-        # Classes of other splits have as many labels as the run happened to draw.
+        # In other splits the number of labels per class differs between runs.
         if row.split == RANDOM and row.labels_per_class != begun[0].labels_per_class:
             differing.append("labels_per_class")
         if type(row) is not type(begun[0]):
             differing.append("comparison")
         if differing:
-            raise _no_row(path, number, f"its {differing[0]} is not that of its unit")
+            raise _no_row(path, number, f"its {differing[0]} differs from its unit")
         if len(begun) == row.runs:
             units.setdefault(row.unit, tuple(begun))
             complete = position
@@ -247,7 +247,7 @@ def _scan(path: Path, content: bytes) -> tuple[dict[str, Rows], int]:
 
 @cache
 def _adapter() -> TypeAdapter[StoredRow]:
-    """Built at the first use, since building takes longer than reading a small file."""
+    """The parser of rows, built at the first use, since building takes longer than reading a small file."""
     from pydantic import Discriminator, Tag, TypeAdapter
 
     def kind(content: Any) -> str:
@@ -259,7 +259,7 @@ def _adapter() -> TypeAdapter[StoredRow]:
 
 
 def _parsed(line: bytes, path: Path, number: int) -> StoredRow | None:
-    """The row of a line; None if the line is incomplete or no row."""
+    """The row of a line; None if the line is incomplete or not a row."""
     from pydantic import ValidationError
 
     if not line.endswith(b"\n"):
@@ -279,7 +279,7 @@ def _parsed(line: bytes, path: Path, number: int) -> StoredRow | None:
 def described(error: ValidationError) -> str:
     """The first problem of a stored record: where, what and which value."""
     problem = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(map(str, problem["loc"][1:])) or "it"  # after the kind or number of the record
+    where = ".".join(map(str, problem["loc"][1:])) or "it"  # without the kind or number of the record
     return f"{where} is {str(problem['input'])[:60]!r}: {problem['msg']}"
 
 
@@ -288,11 +288,11 @@ def check_format(error: ValidationError, path: Path) -> None:
     for problem in error.errors(include_url=False):
         if problem["loc"][-1:] == ("format",):
             raise InputError(
-                f"{path} is of format {str(problem['input'])[:20]} and this mtgcn reads format {FORMAT}; run the "
-                "experiment again, or take the version of mtgcn that wrote it"
+                f"{path} has format {str(problem['input'])[:20]}, and this mtgcn reads format {FORMAT}; run the "
+                "experiment again, or use the version of mtgcn that wrote it"
             ) from None
 
 
 def _no_row(path: Path, number: int, why: str) -> InputError:
     remedy = "restore the file from a copy, or choose another --out"
-    return InputError(f"line {number} of {path} is no row that mtgcn wrote ({why}); {remedy}")
+    return InputError(f"line {number} of {path} is not a row that mtgcn wrote ({why}); {remedy}")

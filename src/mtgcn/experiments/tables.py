@@ -1,4 +1,4 @@
-"""From stored rows to tables: rows are grouped by place, summarised into lines, and compared with their reference."""
+"""Tables from stored rows: rows are grouped by place, summarised as lines, and compared with their reference."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Line(CellSummary):
     labels_per_class: int
     place: Place
     rows: Rows
-    averages: tuple[float, ...]  # the authors print the largest; one, the mean, in our protocol
-    against_rival: PairedTest | None = None  # None: nothing to compare with
+    averages: tuple[float, ...]  # the authors print the largest; our protocol has one, the mean
+    against_rival: PairedTest | None = None  # None without a rival
 
     @property
     def rival(self) -> str:
@@ -40,7 +40,7 @@ class Line(CellSummary):
 
     @property
     def printed(self) -> float | None:
-        """The paper's accuracy in per cent; None if it prints none."""
+        """The paper's accuracy in per cent; None if it is not printed."""
         return self.place.entry.printed
 
     @property
@@ -49,12 +49,12 @@ class Line(CellSummary):
 
     @property
     def reported(self) -> float:
-        """Per cent: the mean or, in the authors' way of reporting, the largest of the averages."""
+        """Accuracy in per cent: the mean or, in the authors' protocol, the largest average."""
         return 100 * max(self.averages)
 
     @property
     def difference(self) -> float | None:
-        """Points above the paper's accuracy; None if it prints none."""
+        """Difference from the paper's accuracy in points; None if it is not printed."""
         return None if self.printed is None else self.reported - self.printed
 
     @property
@@ -68,11 +68,11 @@ class Evidence:
     and versions."""
 
     ours: tuple[Line, ...]
-    optimistic: tuple[Line, ...]  # the authors' way of reporting
+    optimistic: tuple[Line, ...]  # lines in the authors' protocol
     ablation: tuple[Line, ...]
     backbones: tuple[Line, ...]
     made: StoredRow  # a row with the most frequent device, threads and versions
-    made_elsewhere: tuple[StoredRow, ...]  # a row of every other combination
+    made_elsewhere: tuple[StoredRow, ...]  # a row for every other combination
     units_shown: int
     units_left_out: int
     suite: paper.Suite | None = None  # None: the paper's tables
@@ -83,7 +83,7 @@ class Evidence:
         return self.suite.reference if self.suite else paper.REFERENCE
 
     def elsewhere(self, line: Line) -> str:
-        """The device of a line that was made in another environment than most; "" for the others."""
+        """The device of a line from another environment than most; "" for the other lines."""
         if making(line.rows[0]) == making(self.made):
             return ""
         return line.device if line.device != self.made.device else "other versions or threads"
@@ -95,7 +95,7 @@ def of_sweeps(units: Mapping[str, Rows]) -> dict[str, Rows]:
 
 
 def suites_in(units: Mapping[str, Rows]) -> list[paper.Suite | None]:
-    """The suites that a folder holds rows of; None stands for the paper's tables."""
+    """The suites with rows in a folder; None stands for the paper's tables."""
     found = set(map(_suite_of, of_sweeps(units).values()))
     return [suite for suite in (None, *paper.SUITES.values()) if suite in found] or [None]
 
@@ -110,8 +110,8 @@ def stored_evidence(
 ) -> Evidence:
     """The paper's tables, or those of a suite, from stored rows.
 
-    Rows of different seeds or releases of mtgcn are never mixed. Rows from the environment of `like` are preferred, by
-    default the most frequent one. Places without such rows are filled from other devices or library versions.
+    Rows of different seeds or releases of mtgcn are never mixed. Rows from the environment of `like`, by default
+    the most frequent one, are preferred. Other places are filled from other devices or library versions.
     """
     chosen = [rows for rows in of_sweeps(units).values() if _suite_of(rows) == suite]
     if not chosen:
@@ -123,7 +123,7 @@ def stored_evidence(
     ours = [line for place, line in lines.items() if place.protocol == "ours" and not place.is_variant]
 
     def with_reference(titles: Sequence[str], name: str) -> list[Line]:
-        """The lines with these titles, and in their cells the reference under this name."""
+        """The lines with these titles, and the reference of their cells under this name."""
         variants = [line for line in lines.values() if line.title in titles]
         cells = {line.place.cell for line in variants}
         references = [line for line in ours if line.title == paper.REFERENCE and line.place.cell in cells]
@@ -145,13 +145,13 @@ def stored_evidence(
 
 
 def making(row: StoredRow) -> tuple[object, ...]:
-    """Seed, device, threads and versions: rows that agree in them are comparable without remark."""
+    """Seed, device, threads and versions; rows that agree in them need no remark on comparability."""
     return row.seed, row.device, row.threads, *(row.versions.get(name, "") for name in DECISIVE_VERSIONS)
 
 
 def _placed(units: Sequence[Rows], made: StoredRow) -> dict[Place, Rows]:
-    """The rows of every place: those made like `made`, then those of the most frequent others. Lines of a cell are
-    paired run by run, so all have the number of runs that the first of them has."""
+    """The rows of every place, preferably from the environment of `made`, then from the most frequent others. Lines
+    of a cell are paired run by run, so all have the number of runs of the first."""
     units = [rows for rows in reversed(units) if _release(rows[0]) == _release(made)]
     frequency = Counter(key for rows in units for key in (making(rows[0]), (making(rows[0]), len(rows))))
 
@@ -161,7 +161,7 @@ def _placed(units: Sequence[Rows], made: StoredRow) -> dict[Place, Rows]:
 
     found: dict[Place, Rows] = {}
     runs: dict[tuple[paper.Cell, paper.Protocol], int] = {}
-    for rows in sorted(units, key=preference, reverse=True):  # of equal ones the latest
+    for rows in sorted(units, key=preference, reverse=True):  # the latest of equal ones first
         place = place_of(rows[0])
         if place and len(rows) == runs.setdefault((place.cell, place.protocol), len(rows)):
             found.setdefault(place, rows)

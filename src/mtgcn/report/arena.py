@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 PAGE = "arena.html"
 MEASURES = {**SCORE_TITLES, "calibration-error": "calibration error"}
-CURVES = 8  # methods in a chart over label rates
+CURVES = 8  # number of methods in a chart over label rates
 HEAT_LEVELS = 10
 EMPTY = Entry("–")
 
-Rankings = Mapping[int | None, RankComparison]  # by label rate; None: over all
+Rankings = Mapping[int | None, RankComparison]  # by label rate; None: all label rates
 
 
 def write_arena(folder: Path, arena: Arena) -> Path:
-    """Write the page beside the rows."""
+    """Write the HTML page to the folder of the rows."""
     return write_file(folder / PAGE, arena_page(arena))
 
 
@@ -45,7 +45,7 @@ def rankings_of(arena: Arena) -> Rankings:
 
 
 def arena_page(arena: Arena) -> str:
-    """The page; graphs and tables have sections of their own."""
+    """The page, with separate sections for graphs and tables."""
     firsts = [rows[0] for found in arena.cells.values() for rows in found.values()]
     return render(
         "arena.html",
@@ -62,7 +62,7 @@ def arena_page(arena: Arena) -> str:
 
 
 def _sections(group: Group, arena: Arena) -> dict[str, Any]:
-    """The parts of the page on one group."""
+    """The sections of the page for one group."""
     styles = Styles(arena.methods, arena.reference)
     rankings, margins = rankings_of(arena), arena.margins()
     ranking = rankings.get(None)
@@ -88,7 +88,7 @@ def _sections(group: Group, arena: Arena) -> dict[str, Any]:
 
 
 def command(group: Group, arena: Arena) -> str:
-    """The command that makes the rows of a group."""
+    """The command that produces the rows of a group."""
     firsts = [rows[0] for found in arena.compared.values() for rows in found.values()]
     methods, runs, seed = list(dict.fromkeys(row.method for row in firsts)), firsts[0].runs, firsts[0].seed
     usual = arena.graphs == [*(group.final_datasets if seed in FINAL_SEEDS else group.datasets)]
@@ -123,7 +123,7 @@ def findings(arena: Arena, rankings: Rankings) -> list[str]:
 
 
 def rank_table(rankings: Rankings, reference: str = "") -> Table:
-    """Mean ranks of each method, over all label rates and at each."""
+    """Mean rank of each method, over all label rates and at each label rate."""
     ranks = {labels: dict(zip(one.methods, one.average_ranks, strict=True)) for labels, one in rankings.items()}
     rows = []
     for method in dict.fromkeys(method for one in rankings.values() for method in one.methods):
@@ -146,7 +146,7 @@ def _margin(margins: Mapping[Cell, Margin], cell: Cell) -> Entry:
     if cell not in margins:
         return EMPTY
     difference, (low, high) = margins[cell].difference, margins[cell].difference.ci95
-    opponent = margins[cell].opponent.replace("-", "\u2011")  # which pages do not take for a minus sign
+    opponent = margins[cell].opponent.replace("-", "\u2011")  # non-breaking: not a minus sign on pages
     note = f"{writers.interval(difference, SIGNED)}, {opponent}"
     return Entry(percent(difference.mean, SIGNED), note=note, bold=low > 0 or high < 0)
 
@@ -172,14 +172,14 @@ def score_table(arena: Arena, labels: int | None) -> Table:
                 failed = any((cell, method) in arena.failures for cell in cells)
                 entries.append(Entry("failed" if failed else "not run", style="soft"))
             else:
-                level = min(HEAT_LEVELS - 1, int(2 * math.sqrt(100 * (top - value))))  # 20 points and more: the last
+                level = min(HEAT_LEVELS - 1, int(2 * math.sqrt(100 * (top - value))))  # last level: from 20 points
                 entries.append(Entry(percent(value), style=f"h{level}", bold=value == top))
         rows.append(Row(method, entries, style="strong" if method == arena.reference else ""))
     return Table(["method", *arena.graphs], rows)
 
 
 def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Figure]]:
-    """The score over label rates of the leading methods, graph by graph."""
+    """Charts of the score of the leading methods over label rates, one per graph."""
     charts = []
     for graph in arena.graphs:
         samples = {}
@@ -198,7 +198,7 @@ def _curves(arena: Arena, styles: Styles) -> list[tuple[str, Figure]]:
 
 
 def _measure_table(arena: Arena, methods: Sequence[str]) -> Table:
-    """Means over the ranked cells; ROC AUC and average precision over those of graphs with two classes."""
+    """Means over the ranked cells; ROC AUC and average precision only over graphs with two classes."""
     cells = arena.ranked_cells()
     binary = [cell for cell in cells if any(rows[0].roc_auc is not None for rows in arena.cells[cell].values())]
     rows = []
@@ -213,7 +213,7 @@ def _measure_table(arena: Arena, methods: Sequence[str]) -> Table:
 
 
 def _empty_cells(arena: Arena) -> list[str]:
-    """Every cell without results, by method and reason."""
+    """One sentence per method and reason, with the cells that have no results."""
     found: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for method in arena.methods:
         for cell in (cell for cell, rows in arena.cells.items() if method not in rows):

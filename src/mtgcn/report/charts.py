@@ -1,8 +1,8 @@
 """The figures of pages and notebooks, drawn by matplotlib, and their SVG for pages.
 
 Figures use the light colours of the palette. Pages define these as CSS variables, so that their charts follow light and
-dark mode. A method has the same colour, marker and line style in every chart. Sizes are in points, which are pixels of
-pages. Matplotlib is imported when a figure is drawn.
+dark mode. A method has the same colour, marker and line style in every chart. Sizes are in points; on pages, a point is
+a pixel. Matplotlib is imported when the first figure is drawn.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CLASS_COLOURS = (
     *(("#7756cb", "#9c87f2"), ("#28a0af", "#64e5f9"), ("#88571e", "#ce9768"), ("#ce619b", "#b6669c")),
     *(("#8e9441", "#d2d867"), ("#415472", "#9faacc")),
 )
-# Of the classes beyond the palette, which repeat its colours: swatches are clipped to these polygons.
+# Classes beyond the palette repeat its colours in other shapes: their swatches are clipped to these polygons.
 CLASS_SHAPES = (
     "none",  # a disc
     "polygon(13% 13%,87% 13%,87% 87%,13% 87%)",
@@ -67,10 +67,10 @@ CLASS_SHAPES = (
 )
 SERIES_COLOURS = 7  # c0 to c6; the reference has its own
 LINE_STYLES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)))
-MARKERS = "s^Dv*<p"  # each filled and, for another method, hollow; the reference has a disc
-MAX_BANDS = 3  # more intervals in one chart hide each other
-MAX_POINTS = 200  # of a curve
-FONT = "DejaVu Sans"  # of matplotlib; pages replace it
+MARKERS = "s^Dv*<p"  # each is used twice, filled and hollow; the reference has a disc
+MAX_BANDS = 3  # intervals in one chart; more would hide each other
+MAX_POINTS = 200  # points of a curve
+FONT = "DejaVu Sans"  # included in matplotlib; pages replace it
 STYLE: Any = {
     "font.family": FONT,
     "font.size": 13,
@@ -110,13 +110,13 @@ def class_colours(count: int) -> tuple[list[str], list[str]]:
 
 
 def class_shape(number: Number) -> Number:
-    """The shape of classes: disc, square, triangle, diamond or cross."""
+    """The shape number of a class: disc, square, triangle, diamond or cross."""
     return number // len(_CLASS_COLOURS) % len(CLASS_SHAPES)
 
 
 @dataclass(frozen=True)
 class Styles:
-    """Styles of the methods of a page; their order decides colours and markers, the reference has its own."""
+    """Line styles of the methods of a page. Colours and markers follow their order; the reference has its own style."""
 
     titles: Sequence[str]
     reference: str
@@ -140,7 +140,7 @@ PAPER_STYLES = Styles(titles_of(PAPER_TABLES), REFERENCE)
 
 
 def styles_of(suite: Suite | None) -> Styles:
-    """The styles of a suite or of the paper's tables."""
+    """Line styles by command-line name for a suite, by title for the paper's tables."""
     return Styles(suite.titles, suite.reference) if suite else PAPER_STYLES
 
 
@@ -155,7 +155,7 @@ def chart_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
-    """An empty figure that notebooks show; without pyplot, which would choose a backend."""
+    """An empty figure that notebooks can show, made without pyplot, which would choose a backend."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
@@ -173,7 +173,7 @@ def _png(figure: Figure) -> bytes:
 
 @chart_style()
 def svg(figure: Figure) -> Markup:
-    """The figure as an element of a page that scales with it, labelled with the title of the figure."""
+    """The figure as an SVG element that scales with the page and is labelled with the title of the figure."""
     content = BytesIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(content, format="svg", metadata=no_metadata, transparent=True)
@@ -183,7 +183,7 @@ def svg(figure: Figure) -> Markup:
         for definitions in one.findall(f"{_SVG}defs"):
             one.remove(definitions)
         one.tag, one.text, one.tail = one.tag.removeprefix(_SVG), (one.text or "").strip(), None
-        name = one.attrib.pop("id", "")  # not unique on a page
+        name = one.attrib.pop("id", "")  # ids are not unique on a page
         one.attrib.pop("clip-path", None)
         if name.startswith("series"):
             one.set("class", f"series {name}")
@@ -198,20 +198,20 @@ def svg(figure: Figure) -> Markup:
             one.set(key, value.replace(f"'{FONT}'", "inherit"))
     width, height = 72 * figure.get_size_inches()
     root.attrib = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "role": "img", "aria-label": str(figure.get_label())}
-    root.set("style", f"max-width:{1.3 * width:.0f}px;min-width:{0.7 * width:.0f}px")  # narrower pages scroll it
+    root.set("style", f"max-width:{1.3 * width:.0f}px;min-width:{0.7 * width:.0f}px")  # scrolls on narrower pages
     return Markup(f'<div class="chart" tabindex="0">{ElementTree.tostring(root, encoding="unicode")}</div>')
 
 
 def add_legend(axes: Axes, lines: Mapping[str, Line2D], bold: str = "") -> None:
-    """Name the lines beside the axes, the one that ends highest first. Pages dim the other series while the pointer is
-    on one, which consists of the elements with its id."""
+    """Add a legend next to the axes, sorted by last value, highest first. The elements of a series share an id; while
+    the pointer is on one, pages dim the other series."""
 
     def end(name: str) -> float:
         values = np.asarray(lines[name].get_ydata(), dtype=float)
         return -float(values[np.isfinite(values)][-1])
 
     names = sorted(lines, key=end)
-    numbers = map(str, range(len(names)))  # in place of names, since matplotlib hides those with an underscore
+    numbers = map(str, range(len(names)))  # not names, since matplotlib hides names that begin with an underscore
     places: Any = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "handlelength": 2.4}
     legend = axes.legend([lines[name] for name in names], numbers, **places)
     for name, handle, text in zip(names, legend.legend_handles, legend.get_texts(), strict=True):
@@ -223,7 +223,7 @@ def add_legend(axes: Axes, lines: Mapping[str, Line2D], bold: str = "") -> None:
 def label_rate_chart(
     samples: Mapping[str, Mapping[int, SampleSummary]], title: str, styles: Styles = PAPER_STYLES
 ) -> Figure:
-    """Mean and interval of each method over labels per class; methods are shifted side by side at each rate."""
+    """Mean and interval of each method over labels per class. Methods are drawn side by side at each rate."""
     figure = new_figure(600, 420, title)
     axes = figure.subplots()
     rates = sorted({rate for of_method in samples.values() for rate in of_method})
@@ -252,8 +252,8 @@ def curve_chart(
     teaching_from: int = 0,
     axes: Axes | None = None,
 ) -> Figure:
-    """Lines over epochs: of each curve the mean and, where `parts` is 3, its interval if the curves are few. Curves
-    without a value are left out; a chart whose values all begin after `teaching_from` begins there."""
+    """Lines over epochs: the mean of each curve and, if `parts` is 3 and the curves are few, its interval. Curves
+    without values are left out. A chart whose values all begin after `teaching_from` begins there."""
     axes = axes or new_figure(430, 270, title).subplots()
     curves = {name: values for name, values in curves.items() if np.isfinite(values[0]).any()}
     steps = np.unique(np.linspace(0, len(epochs) - 1, min(len(epochs), MAX_POINTS)).astype(int))
@@ -287,7 +287,7 @@ def line_look(number: int) -> dict[str, Any]:
 def histogram_chart(
     counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"], title: str, axes: Axes | None = None
 ) -> Figure:
-    """Numbers of nodes by the probability of their predicted class."""
+    """Histogram of nodes by the probability of their predicted class."""
     axes = axes or new_figure(540, 300, title).subplots()
     axes.bar(100 * edges[:-1], counts, width=92 * np.diff(edges), align="edge", color=LIGHT["c0"])
     axes.set(xlabel="probability of the predicted class, per cent", xlim=(100 * edges[0], 100))
@@ -306,8 +306,8 @@ def difference_chart(
     caption: str = "",
     styles: Styles = PAPER_STYLES,
 ) -> Figure:
-    """One panel per column; per row a difference with its interval, filled if it is significant."""
-    names = [printable(name) for name, _ in rows]  # an SVG must not have control characters
+    """One panel per column, with a difference and its interval per row; significant differences are filled."""
+    names = [printable(name) for name, _ in rows]  # SVG does not allow control characters
     figure = new_figure(60 + 7 * max(map(len, names)) + 178 * len(columns), 74 + 24 * len(rows), title)
     panels = figure.subplots(1, len(columns), sharex=True, sharey=True, squeeze=False)[0]
     for place, (axes, heading) in enumerate(zip(panels, columns, strict=True)):
@@ -324,14 +324,14 @@ def difference_chart(
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")
         axes.locator_params(axis="x", nbins=4)
     figure.get_layout_engine().set(w_pad=0.15)  # type: ignore[union-attr, call-arg]
-    panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first on top, as in the table
+    panels[0].set_ylim(len(names) - 0.5, -0.5)  # first row on top, as in the table
     figure.supxlabel(printable(caption or f"points above or below {styles.reference}"), fontsize=13)
     return figure
 
 
 @chart_style()
 def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Figure:
-    """Average ranks, the best on top, with bars that join methods that do not differ, and the critical difference."""
+    """Average ranks, best on top, with the critical difference and bars that join methods that do not differ."""
     count = len(ranks.methods)
     figure = new_figure(640, 90 + 22 * count, "Average ranks over all cells")
     axes = figure.subplots()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def write_comparisons(folder: Path, comparisons: Sequence[Comparison]) -> list[Path]:
-    """Write summaries, page and LaTeX tables beside the rows of the comparisons."""
+    """Write summaries, HTML page and LaTeX tables to the folder of the rows."""
     return [
         write_file(folder / "summary-comparison.md", markdown(comparisons)),
         write_file(folder / "summary-comparison.csv", comma_separated(comparisons)),
@@ -41,7 +41,7 @@ def cell_title(cell: CellSummary) -> str:
 
 
 def graph_title(comparison: Comparison) -> str:
-    """The size of the graph, and the number of nodes that score a run."""
+    """The size of the graph and the number of scored nodes in a run."""
     counts = comparison.graph
     return (
         f"{counts['nodes']} nodes, {counts['edges']} edges, {counts['features']} features, "
@@ -50,14 +50,14 @@ def graph_title(comparison: Comparison) -> str:
 
 
 def measures_of(cell: CellSummary) -> dict[str, SampleSummary]:
-    """All measures that are known of a cell, by title."""
+    """All known measures of a cell, by title."""
     titles = SCORE_TITLES | {"calibration_error": "calibration error"}
     samples = {title: getattr(cell, name.replace("-", "_")) for name, title in titles.items()}
     return {title: sample for title, sample in samples.items() if sample is not None}
 
 
 def cell_table(cell: CellSummary) -> Table:
-    """One cell, one row per measure."""
+    """The table of one cell, with one row per measure."""
     rows = [
         (f"{name} %", percent(sample.mean), percent(sample.std), writers.interval(sample))
         for name, sample in measures_of(cell).items()
@@ -73,7 +73,7 @@ def score_title(comparison: Comparison) -> str:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """One row per method; differences are paired by split."""
+    """A table with one row per method; differences are paired by split."""
     minus, other = f"minus {comparison.reference}", "macro-f1" if comparison.score == SCORES[0] else SCORES[0]
     columns = ["mean", *([minus, "p (Holm)"] if comparison.differences else []), SCORE_TITLES[other], "seconds"]
     rows = []
@@ -97,7 +97,7 @@ def _made_on(cell: CellSummary) -> str:
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
-    """All comparisons, one after the other."""
+    """All comparisons as Markdown."""
     lines = []
     for comparison in comparisons:
         title = f"{score_title(comparison)} on {cell_title(comparison.cells[0])}"
@@ -108,7 +108,7 @@ def markdown(comparisons: Sequence[Comparison]) -> str:
 
 
 def comma_separated(comparisons: Sequence[Comparison]) -> str:
-    """One line per method and comparison; shares instead of per cent."""
+    """CSV with one line per method and comparison; scores are between 0 and 1."""
     record: dict[str, object]
     records = []
     for comparison, cell in ((one, cell) for one in comparisons for cell in one.cells):
@@ -128,7 +128,7 @@ def comma_separated(comparisons: Sequence[Comparison]) -> str:
 
 
 def comparison_tables(comparisons: Sequence[Comparison]) -> str:
-    """LaTeX: one table per comparison, preceded by an overview of each graph with several comparisons."""
+    """LaTeX with one table per comparison, preceded by an overview of each graph with several comparisons."""
     texts = [writers.LATEX_PREAMBLE, *(_overview(some) for some in _by_graph(comparisons) if len(some) > 1)]
     for one in comparisons:
         caption = f"{score_title(one)} on {cell_title(one.cells[0])} ({graph_title(one)}). Per cent, 95 % intervals."
@@ -164,7 +164,7 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
 
 
 def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", notes: Sequence[str] = ()) -> str:
-    """The page; `command` made it, `notes` are remarks of reading the files."""
+    """The HTML page. `command` produced it; `notes` are remarks from reading the files."""
     names = dict.fromkeys(cell.method for comparison in comparisons for cell in comparison.cells)
     styles = Styles([*names], comparisons[0].reference)
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
@@ -219,7 +219,7 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
 
 
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:
-    """The score over labels per class, for each graph with several label rates."""
+    """Charts of the score over labels per class, one for each graph with several label rates."""
     charts = []
     for some in _by_graph(comparisons):
         samples: dict[str, dict[int, SampleSummary]] = defaultdict(dict)
@@ -242,13 +242,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
         colour = LIGHT["reference"] if cell.method == comparison.reference else line_look(place)["color"]
         sample = cell.by(comparison.score)
         shares = 100 * np.asarray(sample.per_run)
-        heights = place + 0.3 * (np.arange(len(shares)) / max(len(shares) - 1, 1) - 0.5)  # equal runs differ
+        heights = place + 0.3 * (np.arange(len(shares)) / max(len(shares) - 1, 1) - 0.5)  # separates equal runs
         axes.plot(shares, heights, ".", color=colour, alpha=0.35, markersize=5)
         axes.plot(100 * np.array(sample.ci95), [place, place], color=colour, linewidth=2)
         axes.plot([100 * sample.mean], [place], "o", color=colour, markersize=7)
     axes.set_yticks(range(len(cells)), [cell.method for cell in cells])
     score = SCORE_TITLES[comparison.score]
     axes.set(xlabel=f"{score} in %: each run, the mean and its 95 % interval", title=cell_title(cells[0]))
-    axes.invert_yaxis()  # the first on top, as in the table
+    axes.invert_yaxis()  # first method on top, as in the table
     axes.grid(axis="x")
     return figure

@@ -1,4 +1,4 @@
-"""The page and the figure of one fit, and the data they show, which the studio shares."""
+"""The HTML page and the figure of one fit, and their data, which the studio also uses."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_ON_MAP = 20_000  # nodes; more make pages of many megabytes
+MAX_ON_MAP = 20_000  # nodes; with more, pages have many megabytes
 SUGGESTIONS = 10
-MAX_EXPLAINED = 20_000  # nodes of a graph whose suggestions are explained: the first explanation computes all views
+MAX_EXPLAINED = 20_000  # nodes of a graph with explained suggestions: the first explanation computes all views
 HISTOGRAM_BINS = 20
 SURE, UNSURE = 0.8, 0.5  # probability of the predicted class: confident from SURE on, uncertain below UNSURE
-MAX_CLASSES = 40  # with a bar each
+MAX_CLASSES = 40  # classes shown with a bar
 MAX_NAMES_ON_MAP = 20
 MAX_NAME_LENGTH = 24  # characters
 CURVES_PER_ROW = 3
 BEST_CLASSES = 3  # per node on the page, with their probabilities
-MAX_CELLS, MAX_CELL_LENGTH = 200_000, 300  # of own columns on the page, and their characters
-MAX_EDGES = 150_000  # larger graphs keep the heaviest edges of each node
-# Inputs of the peers.
+MAX_CELLS, MAX_CELL_LENGTH = 200_000, 300  # cells of the node table on the page, and characters of a cell
+MAX_EDGES = 150_000  # with more edges, only the heaviest of each node are kept
+# Descriptions of the inputs of the peers.
 PEER_VIEWS = {
     FEATURES: "features of the node",
     HOPS: "features of the node, of its neighbours and of theirs, side by side",
@@ -89,7 +89,7 @@ PEER_VIEWS = {
     FOREST: "decision trees on the columns",
     "structure": "position in the graph",
 }
-# Values recorded after every epoch.
+# Descriptions of the values recorded after every epoch.
 HISTORY = {
     "supervised": "loss on the given labels",
     "pseudo-label": "loss on pseudo labels",
@@ -133,7 +133,7 @@ def unlabelled_predictions(model: FittedModel) -> tuple[Int[np.ndarray, "classes
 
 
 def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and bin edges of the confidence, which is at least 1 / classes."""
+    """Histogram counts and bin edges of the confidence, which is at least 1 / classes."""
     edges = np.linspace(1 / max(2, classes), 1, HISTOGRAM_BINS + 1)
     counts, _ = np.histogram(np.clip(confidence, edges[0], 1), edges)
     return counts, edges
@@ -149,7 +149,7 @@ def shown_nodes(nodes: int, always: list[int], seed: int, most: int) -> Int[np.n
 
 
 def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
-    """The input of the layout: smoothed features and predictions of the peers, equally scaled."""
+    """The input of the layout: smoothed features and predictions of the peers, on equal scales."""
     parts = []
     for rows in (smoothed_features(model.graph_)[shown], weighted_predictions(model, shown)):
         centred = rows - rows.mean(axis=0)
@@ -159,7 +159,7 @@ def map_rows(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.nd
 
 
 def weighted_predictions(model: FittedModel, shown: Int[np.ndarray, "shown"]) -> Float[np.ndarray, "shown columns"]:
-    """Predictions of the peers as rows with Hellinger distances, weighted by the peers."""
+    """Weighted predictions of the peers as rows whose distances are Hellinger distances."""
     if model.peer_distributions_ is None:
         return np.sqrt(model.label_distributions_[shown])
     peers, weights = model.peer_distributions_[:, shown], peer_weights(model)
@@ -173,12 +173,12 @@ class Background:
 
     expected_accuracy: ExpectedAccuracy | None = None
     why_no_expected_accuracy: str | None = None
-    notes: Sequence[str] = ()  # remarks of reading the files
-    expected_score: ExpectedScore | None = None  # another than accuracy, if chosen
+    notes: Sequence[str] = ()  # remarks from reading the files
+    expected_score: ExpectedScore | None = None  # score other than accuracy, if chosen
 
     @classmethod
     def from_training(cls, training: Mapping[str, Any]) -> Background:
-        """From the training section of a model card."""
+        """Read the training section of a model card."""
         stored = training.get("expected_accuracy")
         expected = None if stored is None else ExpectedAccuracy.from_card(stored)
         score = training.get("expected_score") and ExpectedScore(**training["expected_score"])
@@ -186,7 +186,7 @@ class Background:
 
 
 def fit_html(model: FittedModel, background: Background | None = None) -> str:
-    """The page: key figures, map, suggested nodes, all predictions, confidence, peers and training."""
+    """The HTML page: key figures, map, suggested nodes, all predictions, confidence, peers and training."""
     with fitting_progress("making the page"):
         view = fit_view(model)
     graph, report = model.graph_, model.peer_report_
@@ -269,7 +269,7 @@ def contradiction_table(model: FittedModel) -> Table | None:
 def class_table(
     names: Sequence[str], given: Int[np.ndarray, "classes"], predicted: Int[np.ndarray, "classes"]
 ) -> Table:
-    """The predicted nodes and given labels of each class; of many classes the largest."""
+    """Numbers of predicted nodes and given labels of each class; only the largest of many classes."""
     order = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
     bars = predicted / max(1, predicted.max(initial=0))
     rows = [
@@ -309,7 +309,7 @@ def history_charts(
 
 
 def peer_curves(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> dict[str, np.ndarray]:
-    """A curve for each peer; peers are numbered where a value is recorded for another number of them."""
+    """A curve for each peer. Curves are numbered if their number differs from the number of peers."""
     count = values.shape[1]
     names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
     return dict(zip(names, values.T[:, None], strict=True))
@@ -322,7 +322,7 @@ def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Fi
 
 
 def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
-    """A few hundred of the places, by the mean distance to their nearest quarter."""
+    """A sample of a few hundred places, sorted by mean distance to their nearest quarter."""
     some = places[:: max(1, len(places) // 200)]
     distance = np.sqrt(((some[:, None] - some) ** 2).sum(axis=2))
     near = np.sort(distance, axis=1)[:, : max(2, len(some) // 4)].mean(axis=1)
@@ -334,7 +334,7 @@ def shortened(name: str) -> str:
 
 
 def node_data(shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> dict[str, Any]:
-    """The nodes for the script of the page; edges are stored at their first end."""
+    """The data of the nodes for the script of the page; edges are stored at their first end."""
     of_shown = probabilities[shown.nodes]
     best = np.argsort(-of_shown, axis=1, kind="stable")[:, :BEST_CLASSES]
     among = sp.csr_array(graph.adjacency[shown.nodes][:, shown.nodes])
@@ -359,7 +359,7 @@ def node_data(shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "no
 
 
 def _page_cells(graph: Graph, nodes: Int[np.ndarray, "shown"]) -> dict[str, list[str]]:
-    """The own columns of the nodes, by name; none of a large table."""
+    """The columns of the node table, by name; empty for a large table."""
     cells = graph.cells
     if cells is None or cells.num_columns * len(nodes) > MAX_CELLS:
         return {}
@@ -412,7 +412,8 @@ def fit_figure(model: FittedModel) -> Figure:
 def _draw_map(
     axes: Axes, shown: FitView, graph: Graph, probabilities: Float[np.ndarray, "nodes classes"], colours: list[str]
 ) -> None:
-    """Large dots are confident predictions, hollow ones uncertain, ringed ones labelled; numbers are suggestions."""
+    """Large dots are confident predictions, hollow dots uncertain ones, ringed dots labelled nodes; numbers mark
+    suggestions."""
     labels, predicted = graph.labels[shown.nodes], probabilities[shown.nodes].argmax(axis=1)
     confidence, given = probabilities[shown.nodes].max(axis=1), labels >= 0
     unsure, sure = confidence < UNSURE, confidence >= SURE

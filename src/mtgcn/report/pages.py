@@ -13,7 +13,7 @@ from mtgcn.report.tables import Table, counted, p_value, percent, with_minus_sig
 
 
 def colour_variables() -> Markup:
-    """The palette as CSS variables, for light and dark mode."""
+    """The palette as CSS variables for light and dark mode."""
     return Markup(":root{color-scheme:light dark}\n") + _variables(LIGHT, DARK)
 
 
@@ -29,7 +29,7 @@ def _variables(light: dict[str, str], dark: dict[str, str]) -> Markup:
 
 
 def render(template: str, **content: Any) -> str:
-    """A page. All content is escaped; a missing name is an error."""
+    """Render a template. All content is escaped; a missing variable is an error."""
     return _environment().get_template(template).render(**content)
 
 

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar with the time remaining in a terminal, a line now and then elsewhere."""
+"""Progress on standard error: a bar with the remaining time in a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ SECONDS_BETWEEN_LINES = 30.0
 
 @contextmanager
 def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]:
-    """Show stage, epochs and time remaining of a fit, or of making its page. Every stage and every chunk of runs
-    restarts the bar, not the clock. Without a terminal, print a line every half minute, or `every_stage`."""
+    """Show stage, epochs and remaining time of a fit or of its page. Every stage and every chunk of runs restarts the
+    bar, not the clock. Without a terminal, a line is printed every half minute or, with
+    `every_stage`, for every stage."""
     lines = _Lines()
     columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Text(_remaining))
     with _bar(*columns) as bar:
@@ -50,7 +51,8 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
 
 @contextmanager
 def sweep_progress(total: int, done: int) -> Iterator[Callable[[str], None]]:
-    """Show the finished units of a sweep and the time remaining; yields a callback for the title of a finished unit."""
+    """Show the finished units of a sweep and the remaining time. Yields a function to call with the title of each
+    finished unit."""
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("units"), TimeElapsedColumn(), _Text(_remaining))
     with _bar(*columns, TextColumn("{task.description}")) as bar:
         shown = bar.add_task("", total=total, completed=done)
@@ -63,13 +65,13 @@ def _bar(*columns: ProgressColumn) -> Progress:
 
 
 class _Lines:
-    """Lines with the time since the start."""
+    """Prints lines with the time since the start."""
 
     def __init__(self) -> None:
         self.started = self.last = monotonic()
 
     def clock(self, _task: Task) -> str:
-        """Time since the start; that of rich stops at the end of every stage."""
+        """Time since the start, since the clock of rich stops at the end of every stage."""
         return _duration(monotonic() - self.started)
 
     def due(self) -> bool:

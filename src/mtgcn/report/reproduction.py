@@ -1,4 +1,4 @@
-"""The results of a reproduction: summaries in Markdown and CSV, LaTeX tables and the HTML page."""
+"""Results of a reproduction: summaries in Markdown and CSV, LaTeX tables and the HTML page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
     """Write page and LaTeX tables from stored rows; downloads nothing."""
     shown = dict.fromkeys(line.dataset for line in (*evidence.ours, *evidence.optimistic))
     counts = [describe(name) for name in shown if where(name)]
-    curves = [] if evidence.suite else read_curves(folder)  # curves are of the paper's cells
+    curves = [] if evidence.suite else read_curves(folder)  # curves exist for the paper's cells only
     suffix = f"-{evidence.suite.name}" if evidence.suite else ""
     return [
         write_file(folder / f"report{suffix}.html", html_page(evidence, counts, curves)),
@@ -59,7 +59,7 @@ def write_report(folder: Path, evidence: Evidence) -> list[Path]:
 
 
 def markdown(measured: Sequence[Line], counts: Sequence[Description] = ()) -> str:
-    """All tables, one after the other."""
+    """All tables as Markdown."""
     lines = []
     if sizes := counts_table(counts):
         lines = [f"## {sizes.title}", "", *writers.markdown_lines(sizes), ""]
@@ -80,7 +80,7 @@ def markdown(measured: Sequence[Line], counts: Sequence[Description] = ()) -> st
 
 
 def counts_table(counts: Sequence[Description]) -> Table | None:
-    """The paper's table 1, with counted and printed sizes; None without a dataset of it."""
+    """The paper's table 1 with counted and printed sizes; None without any of its datasets."""
     sizes = table_1(counts)
     rows = [
         [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
@@ -121,7 +121,7 @@ def _cell_title(line: Line) -> str:
 
 
 def comma_separated(lines: Sequence[Line]) -> str:
-    """One line per method and cell; shares, but per cent where the paper prints per cent."""
+    """CSV with one line per method and cell; scores are between 0 and 1 except in columns named `_percent`."""
     records = []
     for line in lines:
         test = line.against_rival
@@ -145,7 +145,7 @@ def comma_separated(lines: Sequence[Line]) -> str:
 
 
 def latex_tables(evidence: Evidence) -> str:
-    """The tables of the paper or of a suite, and the ablation and other networks if there are any."""
+    """LaTeX tables of the paper or of a suite, with the ablation and other networks if there are any."""
     points = "points of accuracy, with 95 % intervals and corrected p"
     texts = [writers.LATEX_PREAMBLE]
     for grid in grids(evidence, [*evidence.ours, *evidence.optimistic]):
@@ -163,7 +163,7 @@ def latex_tables(evidence: Evidence) -> str:
 
 
 def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Sequence[Curves] = ()) -> str:
-    """The page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
+    """The HTML page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
     results = grids(evidence, [*evidence.ours, *evidence.optimistic])
     ranking, styles = ranks(evidence), styles_of(evidence.suite)
@@ -195,7 +195,7 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
 
 
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figure]]:
-    """A measure over labels per class, one chart per dataset."""
+    """Charts of a measure over labels per class, one per dataset."""
     samples: dict[str, dict[str, dict[int, statistics.SampleSummary]]] = defaultdict(lambda: defaultdict(dict))
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
         if line.split == paper.RANDOM:
@@ -267,7 +267,7 @@ def _run_options(line: Line) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of the paper or of a suite, methods down and cells across: its random splits, or the public one."""
+    """A table of the paper or of a suite, for random splits or the public one: a row per method, a column per cell."""
 
     evidence: Evidence
     lines: Sequence[Line]
@@ -287,7 +287,7 @@ class Grid:
 
     @property
     def notes(self) -> str:
-        """Remarks of the protocol on printed values."""
+        """Remarks on printed values, from the protocol."""
         notes = (f"{line.title}: {line.note}." for line in self.lines if line.note)
         return " ".join(dict.fromkeys(notes))
 
@@ -297,7 +297,7 @@ class Grid:
 
     @cached_property
     def rows(self) -> dict[tuple[str, bool], dict[paper.Cell, Line]]:
-        """The lines of each title by cell; those of the authors' protocol (True) are rows of their own."""
+        """Lines by title and cell; the authors' protocol (True) has separate rows."""
         rows: dict[tuple[str, bool], dict[paper.Cell, Line]] = defaultdict(dict)
         for line in self.lines:
             rows[line.title, line.place.protocol == "paper"][line.place.cell] = line
@@ -314,7 +314,7 @@ class Grid:
         ]
 
     def results(self) -> Table:
-        """Accuracy with interval; beside it the printed value and the difference, where the paper prints any."""
+        """Accuracy with interval and, if the paper prints a value, that value and the difference."""
         printed = any(line.printed is not None for line in self.lines)
 
         def entries(line: Line) -> list[Entry]:
@@ -346,7 +346,7 @@ class Grid:
         return self._table(self.title, entries, parts)
 
     def with_chart(self, heading: str = "", *, with_mean: bool = False) -> Table:
-        """The table of differences below their chart."""
+        """The table of differences with its chart above."""
         tests = {
             method: [lines[cell].against_rival if cell in lines else None for cell in self.cells]
             for (method, optimistic), lines in self.rows.items()
@@ -368,7 +368,7 @@ class Grid:
         optimistic: bool = False,
         **options: Any,
     ) -> Table:
-        """One row per title that has entries; the parts, if any, are headings below that of each cell."""
+        """One row per title with entries; `parts`, if any, are subheadings of each cell."""
         rows = []
         for (method, by_authors), lines in self.rows.items():
             of_cells = [entries(lines[cell]) if cell in lines else [] for cell in self.cells]
@@ -392,7 +392,7 @@ def _difference(line: Line, p_form: str = "") -> list[Entry]:
 
 
 def grids(evidence: Evidence, lines: Sequence[Line]) -> list[Grid]:
-    """The tables as grids; the public split has one of its own."""
+    """The tables as grids; the public split has a separate grid."""
     found = []
     for table in by_table(lines):
         for public in (False, True):
@@ -411,7 +411,7 @@ def random_cells(evidence: Evidence) -> list[dict[str, Line]]:
 
 
 def ranks(evidence: Evidence) -> statistics.RankComparison | None:
-    """Ranks of the methods with results in every cell; None for fewer than 2 cells or 3 methods."""
+    """Ranks of the methods with results in every cell; None with fewer than 2 cells or 3 methods."""
     cells = random_cells(evidence)
     titles = [title for title in (cells[0] if cells else ()) if all(title in cell for cell in cells)]
     if len(cells) < 2 or len(titles) < 3:
@@ -420,7 +420,7 @@ def ranks(evidence: Evidence) -> statistics.RankComparison | None:
 
 
 def gain_table(evidence: Evidence) -> Table | None:
-    """The gain by mutual teaching of each network over all cells; None without any."""
+    """Gain of each network by mutual teaching over all cells; None without such networks."""
     rows = []
     for name in paper.BACKBONE_NAMES:
         tests = [
@@ -443,7 +443,7 @@ def _significant(tests: Sequence[statistics.PairedTest]) -> tuple[int, int]:
 
 
 def findings(evidence: Evidence) -> list[str]:
-    """One sentence per result over all tables."""
+    """Sentences that summarise all tables."""
     reference, sentences = evidence.reference, []
     differences = [line.difference for line in evidence.ours if line.difference is not None]
     if differences:
@@ -477,7 +477,7 @@ def findings(evidence: Evidence) -> list[str]:
 
 
 def margin_sentence(reference: str, margins: Mapping[str, statistics.Margin]) -> str:
-    """The margins of a method over the best other method, by the title of the cell."""
+    """A sentence on the margins of a method over the best other method; `margins` are by title of the cell."""
     worst = min(margins, key=lambda place: margins[place].difference.mean)
     gaps = np.array([one.difference.mean for one in margins.values()])
     low, high = np.array([one.difference.ci95 for one in margins.values()]).T

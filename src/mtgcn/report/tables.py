@@ -1,6 +1,6 @@
-"""One table representation, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
+"""A table, and its writers: terminal, plain text, Markdown, CSV and LaTeX here, HTML in `pages.py`.
 
-Numbers are formatted here, alike for all of them.
+Numbers are formatted here, in the same way for all of them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mtgcn.errors import printable
 from mtgcn.experiments.statistics import SampleSummary
 
 SIGNED = "+.1f"  # format of differences
-ONE_RUN = "one run"  # in place of an interval
+ONE_RUN = "one run"  # shown instead of an interval
 LATEX_PREAMBLE = "% Needs \\usepackage{booktabs}."
 
 
 def number(value: float, form: str = ".1f") -> str:
-    """One digit after the point, and no minus sign before a rounded zero.
+    """A number with one digit after the point by default, and no minus sign before a rounded zero.
 
     >>> number(-0.04, SIGNED)
     '+0.0'
@@ -83,11 +83,11 @@ class Entry:
     """One value of a table."""
 
     text: str = ""
-    ends: tuple[str, str] | None = None  # of its 95 % interval; LaTeX and pages show it with the value
+    ends: tuple[str, str] | None = None  # ends of the 95 % interval, which LaTeX and pages show with the value
     note: str = ""  # shown below the value on pages
     bold: bool = False
     style: str = ""  # CSS class on pages
-    bar: tuple[float, str] | None = None  # on pages, a bar below the text: its length, 0 to 1, and its colour
+    bar: tuple[float, str] | None = None  # bar below the text on pages: length from 0 to 1, and colour
 
     @property
     def below(self) -> str:
@@ -111,14 +111,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    columns: Sequence[str]  # headings, that of the row names first
+    columns: Sequence[str]  # headings, first the heading of the row names
     rows: Sequence[Row]
     title: str = ""
     caption: str = ""
-    groups: Sequence[str] = ()  # headings above, each over equally many columns
+    groups: Sequence[str] = ()  # headings above the columns, each over equally many
     chart: object = None  # shown above the table on pages
     prose: bool = False  # text instead of numbers: left-aligned and wrapped
-    wide: Sequence[str] = ()  # columns whose intervals terminal and Markdown show in columns of their own
+    wide: Sequence[str] = ()  # columns whose intervals have separate columns in terminal and Markdown
 
     @classmethod
     def of_text(cls, columns: Sequence[str], rows: Iterable[Sequence[str]], **options: Any) -> Table:
@@ -126,7 +126,7 @@ class Table:
 
     @property
     def spread(self) -> Table:
-        """The table with the intervals of the wide columns in columns of their own."""
+        """The table with separate columns for the intervals of the wide columns."""
 
         def spread(parts: Sequence[Any], interval: Callable[[Any], Any]) -> list[Any]:
             return [
@@ -146,12 +146,12 @@ class Table:
 
     @property
     def title_and_caption(self) -> tuple[str, ...]:
-        """Both for a terminal."""
+        """Title and caption for a terminal, if any."""
         return tuple("\n".join(map(printable, text.split("\n"))) for text in (self.title, self.caption))
 
 
 def print_table(table: Table) -> None:
-    """With lines in a terminal, plain where standard output is piped."""
+    """Print a table: with lines in a terminal, plain if standard output is piped."""
     console, table = Console(), table.spread
     if not console.is_terminal:
         print(plain_text(table))
@@ -199,7 +199,7 @@ def markdown_lines(table: Table) -> list[str]:
 
 
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:
-    """One line per record below the names of the fields."""
+    """CSV with a header of field names and one line per record."""
     text = io.StringIO()
     if records:
         writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")

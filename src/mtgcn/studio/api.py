@@ -1,7 +1,7 @@
 """Serves a fitted model over HTTP: class probabilities of new nodes and explanations of nodes of the fit.
 
-Nothing is stored, so a server that is stopped and started again gives the same answers. Requests need the token, and
-the Host and Origin of the served address, as those of the studio (`guard.py`).
+Nothing is stored, so a restarted server returns the same predictions. As in the studio (`guard.py`), requests need the
+token, and the Host and Origin of the served address.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.persistence import load_model
 from mtgcn.studio.guard import HEADERS, TOKEN, Guard, Served
 
-MAX_EDGES = 10_000  # of a new node
+MAX_EDGES = 10_000  # edges of a new node
 MAX_FEATURES = 100_000
-TOKEN_VARIABLE = "MTGCN_TOKEN"  # a token that outlives the process
+TOKEN_VARIABLE = "MTGCN_TOKEN"  # variable with a token that outlives the process
 SHUTDOWN_SECONDS = 5
-THREADS = 2  # that compute, so that an explanation holds up no prediction; more wait for Python's lock
+THREADS = 2  # threads that compute, so that explanations do not delay predictions; more would wait for Python's lock
 
 Id = Annotated[str, Field(max_length=1000)] | int
 
@@ -73,7 +73,7 @@ def application(folder: Path) -> FastAPI:
     """The endpoints for the model in a folder."""
     model = load_model(folder)
     scorer = model.scorer()
-    torch.set_num_threads(1)  # for a few rows more threads wait for each other
+    torch.set_num_threads(1)  # for a few rows, more threads wait for each other
     threadpool_limits(1)
     names, nodes = [str(name) for name in model.classes_], model.graph_.num_nodes
 
@@ -95,12 +95,12 @@ def application(folder: Path) -> FastAPI:
 
     @app.post("/explain")
     def explain(known: KnownNode) -> dict[str, Any]:
-        """Why a node of the fit has its class."""
+        """Explanation of the class of a node of the fit."""
         return model.explain(known.node, known.versus).to_dict()
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Whether the server answers, and for which model."""
+        """Whether the server responds, and for which model."""
         return {"status": "ok", "version": __version__, "model": folder.name, "nodes": nodes, "classes": names}
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -126,7 +126,7 @@ def application(folder: Path) -> FastAPI:
 
 
 class ApiGuard(Guard):
-    """The studio's guard with a bearer token for programs, or without one; logs a line of JSON for each request."""
+    """The studio's guard with a bearer token for programs, or without a token; logs a line of JSON per request."""
 
     def __init__(self, app: FastAPI, served: Served, *, needs_token: bool) -> None:
         super().__init__(app, served, max_upload_bytes=0)
@@ -152,7 +152,7 @@ class ApiGuard(Guard):
     def _response(self, request: HTTPConnection) -> Response | None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self.needs_token and not secrets.compare_digest(given.encode(), self.served.token.encode()):
-            response = super()._response(request)  # the token in the address or in a cookie, for browsers
+            response = super()._response(request)  # token in the address or in a cookie, for browsers
             if response is not None and response.status_code == 401:
                 detail = "the token is missing or wrong; send Authorization: Bearer TOKEN, or open the printed address"
                 return JSONResponse({"detail": detail}, 401, HEADERS | {"WWW-Authenticate": "Bearer"})

@@ -1,4 +1,4 @@
-"""The view of the data: load a graph or an earlier one, the roles of the columns, the summary, and the classes."""
+"""The view of the data: loading a graph or an earlier one, roles of columns, summary, and classes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FIELDS = {
     "graph": "Or one file for all: GraphML, GML, JSON, npz, mat or mtx",
 }
 ROLES = {"": "choose …"} | {role: role for role in ("id", "label", "name", "feature", "text", "picture", "ignore")}
-MORE_ROLES = {"number": "number", "category": "category"}  # of columns that cannot be read as they are
+MORE_ROLES = {"number": "number", "category": "category"}  # roles of columns that cannot be read as they are
 SHOW_STEP = """
     const step = document.getElementById("import-step");
     step.scrollIntoView();
@@ -67,11 +67,11 @@ class DataView(View):
                 self._draw_datasets()
 
     def _reset_import(self) -> None:
-        """Choose no file, and change no roles."""
-        self._uploaded: dict[str, Path] = {}  # by role
+        """Clear the choice of files and roles."""
+        self._uploaded: dict[str, Path] = {}  # files by role
         self._loaded, self._changed_load = TableOptions(), 0  # the files whose roles are changed, and their load
-        self._preview: Preview | None = None  # of the node table
-        self._roles: dict[str, str] = {}  # by column
+        self._preview: Preview | None = None  # preview of the node table
+        self._roles: dict[str, str] = {}  # roles by column
         self._unknown_nodes: UnknownNodes = "error"
         self._neighbours, self._pictures = "10", ""
 
@@ -159,7 +159,7 @@ class DataView(View):
             self.studio.project.merge_classes(name, choice.removeprefix("into "), window=window)
 
     async def _change(self, method: Callable[..., object], *values: object) -> None:
-        self.changed(self._classes)  # draws them again, which resets the fields to the stored names
+        self.changed(self._classes)  # redraws, which resets the fields to the stored names
         await self.window.act(lambda: self.window.change(method, *values))
 
     # Loading
@@ -211,9 +211,9 @@ class DataView(View):
         await self.window.act(action)
 
     async def _change_roles(self, files: TableOptions) -> None:
-        """Show the import step for the loaded files, with their present roles."""
+        """Show the import step for the loaded files with their current roles."""
         self._reset_import()
-        self._loaded = replace(files, features=None, exclude=())  # roles take their place
+        self._loaded = replace(files, features=None, exclude=())  # replaced by roles
         self._changed_load = self.studio.snapshot.load
         self._uploaded = {role: Path(path) for role in FIELDS if (path := getattr(files, role))}
         self._unknown_nodes, self._neighbours = files.unknown_nodes, str(files.knn or 10)
@@ -288,9 +288,9 @@ class DataView(View):
         on_value(field, "change", partial(setattr, self, attribute))
 
     def _number_rows(self, number: bool) -> None:
-        """Ignore the column of ids; without numbers, its role is to be chosen."""
+        """Ignore the column of ids; if rows are not numbered, its role has to be chosen."""
         self._roles |= {column: "ignore" for column, role in self._roles.items() if number and role == "id"}
-        self.changed(self._columns)  # draws it again
+        self.changed(self._columns)  # redraws it
         self.window.draw()
 
     def _drop(self, drop: bool) -> None:
@@ -327,7 +327,7 @@ class DataView(View):
         given["knn"] = None
         if "nodes" in given and "edges" not in given:
             if not self._neighbours.isdigit():
-                raise InputError("No number of nearest neighbours; give at least 1.")
+                raise InputError("Enter a number of nearest neighbours, at least 1.")
             given["knn"] = int(self._neighbours)
         options = replace(self._loaded, **given, unknown_nodes=self._unknown_nodes)
         return options.with_roles(self._roles) if self._roles else options
@@ -335,11 +335,11 @@ class DataView(View):
     def _picture_folder(self) -> Path | None:
         folder = Path(self._pictures).expanduser() if self._pictures else None
         if folder is not None and not folder.is_dir():
-            raise InputError(f"{self._pictures} is no folder; give the folder that the paths of the pictures begin at.")
+            raise InputError(f"{self._pictures} is not a folder; give the base folder of the picture paths.")
         return folder
 
     async def _load(self, title: str, read: Action, *, keeps_labels: bool = False) -> None:
-        """Load another graph; if the present one has labels that it does not keep, ask first."""
+        """Load another graph; ask first if labels of the current one are not kept."""
 
         async def action() -> None:
             await self.studio.cancel()
@@ -351,7 +351,7 @@ class DataView(View):
                     kept = "Your labels are kept. " if keeps_labels else ""
                     self.window.notify(f"{kept}The previous graph is kept under Data; Undo returns to it.", False)
                 if self.studio.project.loaded.picture_origins:
-                    ui.navigate.reload()  # the page may load pictures from their servers only from now on
+                    ui.navigate.reload()  # only a new page may load pictures from their servers
 
         if "hidden" not in self._busy.classes:
             return

@@ -1,4 +1,4 @@
-"""Elements of the page: HTML tags, the keys of the page, and the base of the views.
+"""Elements of the page: HTML tags, keyboard shortcuts, and the base class of views.
 
 Texts are always set as text, so that names of nodes and classes are never parsed as HTML.
 """
@@ -49,13 +49,13 @@ def button(text: str, handler: Handler, classes: str = "", **attributes: Any) ->
 def on_value(
     element: Tag, event: str, handler: Callable[[Any], object], value: str = "event.target.value", throttle: float = 0
 ) -> Tag:
-    """Call a handler with a value that JavaScript computes when an event occurs, that of the field by default."""
+    """Call a handler with a value that JavaScript computes on an event, by default the value of the field."""
     script = f"(event) => emit({value})"
     return element.on(event, lambda happened: handler(happened.args), js_handler=script, throttle=throttle)
 
 
 def choice(title: str, options: Mapping[str, str], chosen: str, handler: Callable[[str], object], **more: Any) -> Tag:
-    """A list of options, of which one is chosen."""
+    """A select element."""
     with tag("select", aria_label=title, **more) as made:
         for value, text in options.items():
             tag("option", text, value=value, selected=True if value == chosen else None)
@@ -79,7 +79,7 @@ def key(name: str) -> Tag:
 
 
 def figures(pairs: Iterable[tuple[str, str]]) -> None:
-    """Large numbers with their meaning."""
+    """Key figures: large numbers with their meaning."""
     with tag("div", classes="figures"):
         for figure, meaning in pairs:
             with tag("div"):
@@ -96,26 +96,26 @@ def bullets(lines: Sequence[str], classes: str = "note") -> None:
 
 
 class View(ABC):
-    """A part of the page of one window, which redraws itself where its data changed."""
+    """A part of the page of one window; parts whose data changed are redrawn."""
 
-    pane: Tag  # its element
+    pane: Tag  # element of the view
 
     def __init__(self, window: Window) -> None:
         self.window, self.studio = window, window.studio
-        self._drawn: dict[object, object] = {}  # the state in which each part was drawn
+        self._drawn: dict[object, object] = {}  # the state of each part when it was drawn
 
     @abstractmethod
     def update(self) -> None:
         """Redraw the parts that changed."""
 
     def changed(self, part: object, *state: object) -> bool:
-        """Whether a part was not drawn yet, or in another state."""
+        """Whether a part was not drawn yet, or was drawn in another state."""
         changed = self._drawn.get(part) != state
         self._drawn[part] = state
         return changed
 
     def redraw(self, holder: Tag, draw: Callable[[], None], *state: object) -> None:
-        """Draw the content of a holder if its state changed."""
+        """Redraw the content of a holder if its state changed."""
         if self.changed(holder, *state):
             holder.clear()
             with holder:
@@ -129,7 +129,7 @@ class View(ABC):
         await self.window.act(lambda: self.window.show(node))
 
     def draw_node(self, node: Node, text: str) -> None:
-        """A button that shows a node, with its class and a text about it."""
+        """Draw a button that shows a node, with its class and a text about it."""
         with button("", partial(self.show_node, node.id), "node"):
             if node.picture is not None:
                 tag("img", classes="small-picture", src=node.picture, alt="")
@@ -139,7 +139,7 @@ class View(ABC):
 
 
 class Keys(Element, component="static/keys.js"):
-    """Keys of the page, each with the node shown when it was pressed."""
+    """Keyboard shortcuts; events carry the node that was shown when the key was pressed."""
 
     def __init__(self, on_key: Callable[[str, str], Any]) -> None:
         super().__init__()

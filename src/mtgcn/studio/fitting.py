@@ -1,8 +1,8 @@
 """Fits the model of a project in a background process, as `mtgcn fit` and `mtgcn label` do, and lays out the map.
 
 `FitWorker` runs in the server and `main` in the worker process. They exchange JSON lines: a fit request on standard
-input; changes of the progress on standard output. The worker process exits as soon as its input ends, so that it never
-outlives the server. Anything it prints goes to standard error. The result of a fit is the model in the project.
+input; changes of progress on standard output. The worker process exits as soon as its input ends, so that it never
+outlives the server. Whatever it prints goes to standard error. The result of a fit is the model in the project.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from mtgcn.workflows.fit import for_the_card, summary_of, within_memory
 from mtgcn.workflows.output import collected_notes
 
 CACHE = "cache"  # folder in the project; nothing is written outside of it
-# Not `python -m`, which would import modules from the working directory.
+# `python -m` would import modules from the working directory.
 START = "import sys; sys.path.append(sys.argv[1]); from mtgcn.studio.fitting import main; main(sys.argv[2])"
-GRAPH = "studio"  # the key of the fingerprint of the graph in the card of a model
+GRAPH = "studio"  # key of the graph's fingerprint in the card of a model
 LAYOUT_SEED = 0
-MAX_ON_MAP = 1_000_000  # nodes
+MAX_ON_MAP = 1_000_000  # number of nodes on the map
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class FitOptions:
     settings: Sequence[str] = ()  # key=value
     seed: int = 0
     device: str = "auto"
-    folds: int | None = None  # of the cross-validated accuracy; None: see `measured_accuracy`; 0: not measured
+    folds: int | None = None  # folds to measure accuracy; None: see `measured_accuracy`; 0: not measured
 
     def new_model(self, project: Project) -> GraphModel:
-        """An unfitted model, configured like that of `mtgcn fit` for the same files."""
+        """An unfitted model, configured as by `mtgcn fit` for the same files."""
         options = project.source.options
         return GraphModel(
             method_from_text(self.method or DEFAULT_METHOD, self.settings),
@@ -79,9 +79,9 @@ class Progress:
     state: Literal["idle", "running", "done", "cancelled", "failed"] = "idle"
     stage: str = ""
     done: int = 0
-    total: int = 0  # 0: unknown
-    unit: str = "epoch"  # of done and total: epoch, round or step
-    error: str | None = None  # one line
+    total: int = 0  # 0 if unknown
+    unit: str = "epoch"  # unit of done and total: epoch, round or step
+    error: str | None = None  # message of one line
 
 
 class FitWorker:
@@ -94,17 +94,17 @@ class FitWorker:
     def __init__(self, project: Project, options: FitOptions | None = None) -> None:
         self.project = project
         self.options = options or FitOptions()
-        self.progress = Progress()  # at present; cheap to poll
+        self.progress = Progress()  # current progress; cheap to poll
         self._changed = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
 
     def prepare(self) -> None:
-        """Start the process, which takes seconds, before it is needed."""
+        """Start the process before it is needed, since that takes seconds."""
         with self._changed:
             self._running_process()
 
     def start(self) -> None:
-        """Start a fit on the present labels. A running fit is cancelled first."""
+        """Start a fit to the current labels. A running fit is cancelled first."""
         check_labels(self.project)
         self.options.new_model(self.project)  # raises for an unknown method or setting
         self.cancel()
@@ -112,7 +112,7 @@ class FitWorker:
             process = self._running_process()
             self.progress = Progress("running", stage="starting")
             assert process.stdin is not None
-            with suppress(BrokenPipeError):  # it has just died, which `_listen` reports
+            with suppress(BrokenPipeError):  # the process has just died, which `_listen` reports
                 print(json.dumps(asdict(self.options)), file=process.stdin, flush=True)
 
     def cancel(self) -> None:
@@ -123,7 +123,7 @@ class FitWorker:
                 self._receive({"state": "cancelled"})
 
     def wait(self, seconds: float | None = None) -> Progress:
-        """Wait until the fit ends, at most for some seconds."""
+        """Wait until the fit ends, at most for the given number of seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self.progress.state != "running", seconds)
         return self.progress
@@ -169,7 +169,7 @@ class FitWorker:
             self._receive({"state": "failed", "error": f"the worker process ended ({cause})"}, process)
 
     def _receive(self, message: dict[str, Any], sender: subprocess.Popen[str] | None = None) -> None:
-        """Change the progress of a running fit; messages of a process that was replaced are ignored."""
+        """Update the progress of a running fit; messages from a replaced process are ignored."""
         with self._changed:
             now = self.progress
             if sender is not self._process or now.state != "running":
@@ -194,7 +194,7 @@ def main(folder: str) -> None:
 
     threading.Thread(target=read_requests, daemon=True).start()
     keep_freed_blocks()
-    project = None  # kept, with its graph and what is cached per graph
+    project = None  # kept with its graph and the graph's cache
     while True:
         options = FitOptions(**requests.get())
         try:
@@ -227,13 +227,13 @@ def fitted_model(project: Project) -> GraphModel | None:
         return None
     try:
         model = load_model(project.model_folder)
-    except InputError:  # the labels are enough to fit another one
+    except InputError:  # another model can be fitted to the labels
         return None
     return model if model.training_.get(GRAPH) == project.loaded.fingerprint else None
 
 
 def first_answer(project: Project) -> GraphModel:
-    """A model within a second, until there is a better one: label propagation, or of features alone without edges."""
+    """A quick first model: label propagation or, without edges, a model of the features alone."""
     check_labels(project)
     graph = project.labelled_graph()
     with collected_notes():
@@ -242,7 +242,7 @@ def first_answer(project: Project) -> GraphModel:
 
 
 def fit_project(project: Project, options: FitOptions) -> bool:
-    """Fit a model on the present labels and save it in the project once it is complete; returns whether label-free
+    """Fit a model to the current labels and save it in the project once it is complete. Returns whether label-free
     computations of the previous model were reused."""
     check_labels(project)
     with stage("reading"):
@@ -279,16 +279,16 @@ class MapPoints:
     """Nodes in the plane; a sample of a very large graph."""
 
     nodes: Int[np.ndarray, "shown"]  # in ascending order
-    places: Float[np.ndarray, "shown 2"]  # from 0 to 1
+    places: Float[np.ndarray, "shown 2"]  # coordinates from 0 to 1
 
     def numbers(self, nodes: Int[np.ndarray, "some"]) -> list[int]:
-        """The number of each of some nodes on the map; -1 for those that are not on it."""
+        """The numbers of nodes on the map; -1 for nodes that are not on it."""
         found = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
         return np.where(self.nodes[found] == nodes, found, -1).tolist()
 
 
 def map_points(project: Project, model: GraphModel | None) -> MapPoints:
-    """The nodes on the map, by the predictions of a model if there is one; takes seconds if they are not cached."""
+    """The map, based on the predictions of a model if there is one. Takes seconds if it is not cached."""
     loaded = project.loaded
     labelled = [] if model is None else model.graph_.known.tolist()
     nodes = shown_nodes(loaded.graph.num_nodes, labelled, LAYOUT_SEED, MAX_ON_MAP)

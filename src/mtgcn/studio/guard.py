@@ -1,7 +1,7 @@
 """Access control: requests need the token, and the Host and Origin of the served address.
 
-A foreign page can make a browser send requests to this machine, or point its own name at it (DNS rebinding). Such
-requests carry another Host or Origin and are refused. All pages, static files and websockets pass through `Guard`.
+A foreign page can make a browser send requests to this machine, or point its own domain name at it (DNS rebinding).
+Such requests have another Host or Origin and are refused. All pages, static files and websockets pass through `Guard`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 TOKEN = "token"
-UPLOAD_PATH = "/_nicegui/client/"  # only here are large bodies accepted
-MAX_BODY_BYTES = 1 << 20  # of any request that is no upload
+UPLOAD_PATH = "/_nicegui/client/"  # the only path that accepts large bodies
+MAX_BODY_BYTES = 1 << 20  # size limit of requests other than uploads
 REDIRECT = '<!doctype html><title>mtgcn studio</title><script>location.replace("/")</script>'
-# Nothing is loaded from other hosts, even if a package tries to. Vue compiles templates in the page (unsafe-eval).
+# Nothing is loaded from other hosts, even if a package tries. Vue compiles templates in the page (unsafe-eval).
 CONTENT_POLICY = "Content-Security-Policy"
 HEADERS = {
     CONTENT_POLICY: "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
@@ -40,11 +40,11 @@ class Served:
     host: str
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    key: str = ""  # in the cookie; kept across starts, so that open pages find their way back
+    key: str = ""  # value of the cookie; kept across starts, so that open pages reconnect
 
     @property
     def authority(self) -> str:
-        """The Host header that browsers send."""
+        """Host and port, as in the Host header of browsers."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == 80 else f"{name}:{self.port}"
 
@@ -59,7 +59,7 @@ class Served:
 
     @property
     def cookie(self) -> str:
-        """Browsers keep cookies per host, not per port, so that each studio needs its own name."""
+        """The name of the cookie. Browsers keep cookies per host, not per port, so each studio needs its own name."""
         return f"mtgcn-studio-{self.port}"
 
 
@@ -74,7 +74,7 @@ class Guard:
         picture_origins: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.application, self.served, self.max_upload_bytes = application, served, max_upload_bytes
-        self.picture_origins = picture_origins  # servers that the page may load pictures from
+        self.picture_origins = picture_origins  # the page may load pictures from these servers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -82,7 +82,7 @@ class Guard:
             return
         response = self._response(HTTPConnection(scope))
         if scope["type"] == "websocket":
-            # Closed before it is accepted, a websocket gets the status 403.
+            # A websocket that is closed before it is accepted gets status 403.
             await (self.application if response is None else WebSocketClose(1008))(scope, receive, send)
         elif response is not None:
             await response(scope, receive, send)
@@ -93,9 +93,9 @@ class Guard:
         """The response to a request that is not forwarded: a refusal, or the token as a cookie."""
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
         if [host.lower() for host in hosts] != [self.served.authority.lower()]:
-            return _refusal(403, "This is not the address the page is served under; open the one that was printed.")
+            return _refusal(403, "This is not the address of the page; open the address that was printed.")
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
-            return _refusal(403, "The studio accepts requests of its own page only.")
+            return _refusal(403, "The studio only accepts requests of its own page.")
         cookie = request.cookies.get(self.served.cookie, "")
         given = [(one, self.served.token) for one in (*request.query_params.getlist(TOKEN), cookie)]
         given += [(cookie, self.served.key)] if self.served.key else []

@@ -15,9 +15,9 @@ from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.state import Window, class_keys, fit_status, plural
 
 MIN_CLASSES_FOR_COLUMNS = 8
-SHORT_NAME, LONG_NAME = 5, 12  # characters, which fit two columns on a narrow and on a wide screen
-MAX_REASONS = 5  # of an explanation, by table
-# The node that was shown when the button was pressed, whatever is shown when the server handles the event.
+SHORT_NAME, LONG_NAME = 5, 12  # characters that fit into two columns on narrow and wide screens
+MAX_REASONS = 5  # parts of an explanation per table
+# The node that was shown when the button was pressed; another may be shown when the server handles the event.
 SHOWN_NODE = "document.querySelector('[data-node]').dataset.node"
 TOGGLE_TEXT = """(event) => {
     const open = event.currentTarget.previousElementSibling.classList.toggle("open");
@@ -26,14 +26,14 @@ TOGGLE_TEXT = """(event) => {
 
 
 class LabelView(View):
-    """Left the node to label, its classes and the buttons to move on; then the map; right its neighbours."""
+    """From left to right: the node with its classes and buttons, the map, and the neighbours."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
         self._shares: list[Tag] = []
         self._buttons: list[Tag] = []
         self._shows_practice = False
-        self._explained: tuple[Nodes | None, str, Explanation] | None = None  # model, node
+        self._explained: tuple[Nodes | None, str, Explanation] | None = None  # model, node and its explanation
         with tag("div", classes="label-view", id="label") as self.pane:
             with tag("section", classes="pane", aria_label="The node to label", id="queue") as self._card:
                 self._line = tag("div", classes="teach-line", role="status", id="line")
@@ -53,7 +53,7 @@ class LabelView(View):
             lambda event: window.act(lambda: window.label_as_new(*map(str, event.args))),
             js_handler=f"(event) => {{ const field = event.target.querySelector('input'), name = field.value; "
             f"field.value = ''; field.blur(); document.querySelector('#queue .classes button')?.focus(); "
-            f"emit({SHOWN_NODE}, name); }}",  # the keys of the classes work again
+            f"emit({SHOWN_NODE}, name); }}",  # so that the keys of the classes work again
         )
         with self._moves:
             for title, shortcut, action in (
@@ -94,7 +94,7 @@ class LabelView(View):
         return on_value(made, "click", lambda node: self.window.act(lambda: action(node)), SHOWN_NODE)
 
     def _draw_line(self) -> None:
-        """What happens, or what is needed before it does."""
+        """Draw the status line: the state of the fit, or what it needs."""
         studio, status = self.studio, fit_status(self.studio)
         tag("span", status.text)
         if status.may_teach:
@@ -213,10 +213,10 @@ class LabelView(View):
         tag("p", found.sentence, "small", id="explanation")
         titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
         bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
-        ui.html(bars, sanitize=False).classes("scroll")  # its names are escaped
+        ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
 
     def _draw_neighbours(self, view: NodeView) -> None:
-        """The neighbours with their columns beside those of the node, if it has any."""
+        """Draw the neighbours, with their columns next to those of the node, if any."""
         if not view.compared:
             with tag("ul", classes="neighbours"):
                 for one in view.neighbours:

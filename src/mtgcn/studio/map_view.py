@@ -19,7 +19,7 @@ NO_CLASS = 65535  # as in node_map.js
 
 
 class NodeMap(Element, component="static/map.js"):
-    """Nodes in the plane. Its methods `place` and `colour` fetch the arrays, `select` and `showOnly` mark nodes."""
+    """Nodes in the plane. The methods `place` and `colour` fetch the arrays; `select` and `showOnly` mark nodes."""
 
     def __init__(self, on_node: Callable[[int], Any], on_lasso: Callable[[str], Any]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class NodeMap(Element, component="static/map.js"):
 
 
 class MapPane(View):
-    """Every node by class and confidence, and the legend."""
+    """The map of the nodes by class and confidence, with a legend."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -106,7 +106,7 @@ class MapPane(View):
 def colours(
     studio: Studio,
 ) -> tuple[Int[np.ndarray, "nodes"], Float[np.ndarray, "nodes"], Bool[np.ndarray, "nodes"]]:
-    """Class of each node (-1: none), its confidence, and whether it is labelled now."""
+    """Class (-1: none), confidence and current label status of each node."""
     nodes, snapshot = studio.nodes, studio.snapshot
     assert nodes is not None
     number, index = {name: code for code, name in enumerate(snapshot.classes)}, nodes.loaded.index
@@ -120,7 +120,7 @@ def colours(
 
 
 def colour_bytes(studio: Studio) -> bytes:
-    """For the nodes on the map: classes (two bytes), confidence from 0 to 255, and whether they are labelled."""
+    """Arrays of the nodes on the map: class (two bytes), confidence from 0 to 255, and whether they are labelled."""
     assert studio.points is not None
     classes, confidence, labelled = (values[studio.points.nodes] for values in colours(studio))
     arrays = np.where(classes < 0, NO_CLASS, classes).astype("<u2"), (255 * confidence).round().astype("u1"), labelled
@@ -128,7 +128,7 @@ def colour_bytes(studio: Studio) -> bytes:
 
 
 def place_bytes(places: Float[np.ndarray, "nodes 2"]) -> bytes:
-    """All x, then all y, as floats, scaled to the middle of a square from 0 to 1."""
+    """All x, then all y, as floats scaled to the middle of a square from 0 to 1."""
     extent = np.ptp(places, axis=0)
     span = max(float(extent.max()), 1e-9)
     return ((places - places.min(axis=0)) / span + 0.5 - extent / span / 2).T.astype("<f4").tobytes()

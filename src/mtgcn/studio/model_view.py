@@ -19,11 +19,11 @@ MAX_DISPUTED_SHOWN = 25
 
 
 class ModelView(View):
-    """Progress of a fit, and what the model predicts; drawn only while it is shown."""
+    """Progress of a fit, and predictions of the model; drawn only while it is shown."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._own_columns, self._excel = True, False  # of the downloads
+        self._own_columns, self._excel = True, False  # options of the downloads
         with tag("div", classes="page", id="model") as self.pane:
             self._head = tag("div", classes="title-row")
             with tag("section", classes="stack", aria_label="Teaching"):
@@ -88,7 +88,7 @@ class ModelView(View):
         with tag("div", classes="columns"):
             with tag("figure", classes="stack"):
                 tag("h3", str(chart.get_label()))
-                ui.html(str(svg(chart)), sanitize=False)  # its texts are escaped
+                ui.html(str(svg(chart)), sanitize=False)  # texts are escaped
             self._draw_classes(counts, predicted)
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
@@ -130,7 +130,7 @@ class ModelView(View):
 
 
 def table(title: str, *columns: str) -> Tag:
-    """A table with a title and these columns, to be filled with rows."""
+    """An empty table with a title and these columns."""
     with tag("section", classes="stack"):
         tag("h3", title)
         with tag("div", classes="scroll"), tag("table"):

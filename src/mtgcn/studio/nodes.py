@@ -31,9 +31,9 @@ from mtgcn.workflows.predict import predictions_table
 
 MAX_ATTRIBUTES = 40
 MAX_NEIGHBOURS = 24
-MIN_TEXT_LENGTH = 80  # characters from which a value is shown as text
-MAX_COMPARED_COLUMNS = 6  # beside those of the neighbours
-DOUBTFUL_SHARE = 0.1  # of the rows of a table, which the queue asks about
+MIN_TEXT_LENGTH = 80  # characters from which a value is shown as a text
+MAX_COMPARED_COLUMNS = 6  # columns that are compared with those of the neighbours
+DOUBTFUL_SHARE = 0.1  # share of doubtful rows of a table, which the queue asks about
 CERTAINTIES = {"below 60 %": (0.0, 0.6), "60 to 90 %": (0.6, 0.9), "above 90 %": (0.9, 1.1)}
 EXPORTS = {"Predictions": "predictions.csv", "Model": "model.zip", "Labels": LABELS}
 SKIPPED = "You skipped it, and no other node is left."
@@ -45,7 +45,7 @@ class Cell:
 
     column: str
     value: str
-    kind: str = ""  # "text", "link" or "picture"; its value is an address then
+    kind: str = ""  # "text", "link" or "picture"; the last two have an address as value
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Node:
     id: str
     label: str | None = None
     name: str = ""
-    picture: str | None = None  # address
-    cells: Sequence[Cell] = ()  # of the node table
-    # The rest needs a model.
+    picture: str | None = None  # address of the picture
+    cells: Sequence[Cell] = ()  # values in the node table
+    # The other fields need a model.
     predicted: str | None = None
     confidence: float = 0.0  # probability of the predicted class
-    probabilities: Mapping[str, float] = field(default_factory=dict)  # by class
+    probabilities: Mapping[str, float] = field(default_factory=dict)  # probabilities by class
     peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
 
     @property
@@ -84,9 +84,9 @@ class NodeView:
     """A node, its attributes and its neighbours."""
 
     node: Node
-    attributes: Sequence[Cell] = ()  # of features the largest, without zeros
+    attributes: Sequence[Cell] = ()  # values of columns, or the largest nonzero features
     attributes_left_out: int = 0
-    neighbours: Sequence[Node] = ()  # the largest edge weight first
+    neighbours: Sequence[Node] = ()  # sorted by edge weight, largest first
     neighbours_left_out: int = 0
     compared: Sequence[str] = ()  # columns with short values, to compare a node with its neighbours
 
@@ -95,15 +95,15 @@ class NodeView:
 class Query:
     """Which nodes to list, and in which order."""
 
-    text: str = ""  # words, all of which occur in the columns
-    class_name: str = ""  # label, else predicted class
-    certainty: str = ""  # a key of `CERTAINTIES`
-    sort: str = ""  # a column of `Nodes.rows`
+    text: str = ""  # words that must all occur in the columns
+    class_name: str = ""  # label or else predicted class
+    certainty: str = ""  # key of `CERTAINTIES`
+    sort: str = ""  # column of `Nodes.rows`
     descending: bool = False
 
 
 class Nodes:
-    """The nodes of a project, with predictions under the present names of the classes if there is a model."""
+    """The nodes of a project, with predictions under the current class names if there is a model."""
 
     def __init__(
         self, project: Project, model: GraphModel | None = None, version: object = None, *, quick: bool = False
@@ -112,13 +112,13 @@ class Nodes:
         self.quick = quick  # whether the model is a first answer until there is a better one
         self.loaded, state = project.loaded, project.state
         self.load, self.renamed = state.load, state.renamed
-        # Present names; merged classes share one.
+        # Current names; merged classes share one.
         self.class_names = () if model is None else tuple(map(state.current_name, model.graph_.class_names))
 
     @property
     def fitted(self) -> GraphModel:
         if self.model is None or self.quick:
-            raise InputError("There is no model yet; label nodes of two classes and teach.")
+            raise InputError("There is no model yet; label nodes of two classes, then fit.")
         return self.model
 
     @property
@@ -128,7 +128,7 @@ class Nodes:
 
     @cached_property
     def predicted(self) -> Int[np.ndarray, "nodes"]:
-        """Index into `class_names`."""
+        """Predicted classes as indices into `class_names`."""
         return self._shares.argmax(axis=1)
 
     @cached_property
@@ -141,7 +141,7 @@ class Nodes:
         assert self.model is not None
         return self.model.graph_.labels == UNLABELED
 
-    # Some nodes
+    # Single nodes
 
     def listed(self, names: Iterable[str]) -> list[Node]:
         labels = self.project.labels()
@@ -177,7 +177,7 @@ class Nodes:
         )
 
     def _cells(self, index: int) -> list[Cell]:
-        """The row of the node table, without empty values, id and name."""
+        """The row of the node table without empty values, id and name."""
         graph, found = self.loaded.graph, []
         for number, (column, value) in enumerate(graph.node_cells(index).items()):
             if not value or column in self._titles:
@@ -238,7 +238,7 @@ class Nodes:
         return ["\n".join(value or "" for value in row).lower() for row in zip(*columns, strict=True)]
 
     def find(self, query: Query, among: Collection[str] | None = None) -> Int[np.ndarray, "found"]:
-        """The nodes of a query, in its order; `among` some nodes, without a sort in their order."""
+        """The nodes of a query in its order. `among` restricts it to some nodes, whose order is kept without a sort."""
         ids, index, labels = self.loaded.ids, self.loaded.index, self.project.labels()
         mine = np.array([labels.get(node, "") for node in ids], dtype=object)
         classes, confidence = mine, np.zeros(len(ids))
@@ -263,7 +263,7 @@ class Nodes:
         return found[::-1] if query.descending else found
 
     def _sort_keys(self, column: str) -> np.ndarray:
-        """Ids, titles or an own column: as numbers if they are, empty ones last."""
+        """Sort keys of ids, titles or a column of the node table: numeric if all are numbers, empty values last."""
         graph = self.loaded.graph
         texts: Sequence[str] = self.loaded.ids
         if column == "title":
@@ -276,7 +276,7 @@ class Nodes:
             return np.array([text.lower() for text in texts], dtype=object)
 
     def rows(self, places: Sequence[int]) -> list[dict[str, Any]]:
-        """The nodes at these places for a table; own columns follow."""
+        """The nodes at these positions as rows of a table; columns of the node table come last."""
         labels, found = self.project.labels(), []
         for place in places:
             node = self._node(place, labels)
@@ -289,7 +289,7 @@ class Nodes:
 
     @cached_property
     def doubted(self) -> dict[str, str]:
-        """Labels that a model fitted without them predicts otherwise, with the reason, the most doubtful first."""
+        """Doubtful labels with reasons, most doubtful first."""
         state = self.project.state
         return {
             self.loaded.ids[one.index]: one.reason
@@ -298,13 +298,13 @@ class Nodes:
         }
 
     def changes(self, before: Nodes) -> list[str]:
-        """The nodes without a label whose class differs from that of another model."""
+        """Unlabelled nodes whose predicted class differs between two models."""
         names, earlier = (np.array(nodes.class_names, dtype=object)[nodes.predicted] for nodes in (self, before))
         changed = np.flatnonzero((names != earlier) & self.unlabelled).tolist()
         return [self.loaded.ids[node] for node in changed]
 
     def practice(self) -> tuple[int, int, float | None] | None:
-        """Of a dataset: labels, correct ones, and the accuracy for the other nodes if there is a model."""
+        """For a dataset: number of labels, of correct labels, and accuracy on the other nodes if there is a model."""
         truth, labels = self.loaded.truth, self.project.labels()
         if not truth:
             return None
@@ -320,8 +320,8 @@ class Nodes:
     def queue(self, count: int) -> dict[str, str]:
         """The `count` most useful nodes to label, best first, each with the reason; skipped nodes come last.
 
-        With a model they are its suggestions, given the present labels. Without one they are typical, well-connected
-        nodes spread over the graph.
+        With a model these are its suggestions, given the current labels. Without one they are typical, well-connected
+        nodes that are spread over the graph.
         """
         ids, index, skipped = self.loaded.ids, self.loaded.index, self.project.skipped
         labelled = np.array(sorted(index[node] for node in self.project.labels()), dtype=np.int64)
@@ -331,20 +331,20 @@ class Nodes:
         wanted = min(count, int(free.sum()))
         suggestions: Sequence[Suggestion | FirstSuggestion] = ()
         if wanted and self.model is not None and not self.quick:
-            if self.loaded.files is not None and not self.loaded.files.edges:  # a table: ask about doubtful rows
+            if self.loaded.files is not None and not self.loaded.files.edges:  # for a table, ask about doubtful rows
                 places = np.flatnonzero(free)
                 share = max(wanted, int(DOUBTFUL_SHARE * len(places)))
                 free[places[np.argsort(self.confidence[places], kind="stable")[share:]]] = False
             suggestions = suggest(self.model, wanted, labelled=labelled, free=free)
         elif wanted:
-            # Skipped nodes count as labelled here: a node like one that was skipped is no easier to label.
+            # Skipped nodes count as labelled here, since similar nodes are not easier to label.
             suggestions = first_suggestions(self.loaded.graph, np.flatnonzero(~free), free, wanted)
         queue = {ids[one.index]: one.reason for one in suggestions}
         return queue | dict.fromkeys(skipped[: count - wanted], SKIPPED)
 
     def disputed(self, count: int) -> list[Node]:
-        """Nodes for which the peers with the largest weights predict different classes, the largest Jensen-Shannon
-        divergence of the peers first."""
+        """Nodes for which the peers with the largest weights predict different classes, sorted by decreasing
+        Jensen-Shannon divergence of the peers."""
         peers, average = self.fitted.peer_distributions_, self.fitted.label_distributions_
         if peers is None:
             return []
@@ -356,13 +356,13 @@ class Nodes:
         return [self._node(node, labels) for node in nodes[:count].tolist()]
 
     def predicted_counts(self) -> dict[str, int]:
-        """Number of nodes per predicted class, of those that were unlabelled in the fit."""
+        """Number of nodes per predicted class, among the nodes that were unlabelled in the fit."""
         counts = Counter(self.class_names[number] for number in self.predicted[self.unlabelled].tolist())
         return {name: counts[name] for name in self.class_names}
 
     @cached_property
     def fitted_labels(self) -> dict[str, str]:
-        """The labels that the model was fitted on; empty without a model."""
+        """The labels that the model was fitted to; empty without a model."""
         if self.model is None or self.quick:
             return {}
         labels = self.model.graph_.labels

@@ -1,4 +1,4 @@
-"""The view of all nodes: search, filter and sort them, and label many at once."""
+"""The view of all nodes: searching, filtering, sorting, and labelling many at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTS = {
     "changed": "changed by the last fit",
     "chosen": "chosen on the map",
 }
-# Scripts. The grid fetches the rows that it shows; the server filters and sorts.
+# Scripts: the grid fetches the rows that it shows; the server filters and sorts.
 GET_ROWS = """(grid) => {
     const [sorted] = grid.sortModel, sort = { sort: sorted?.colId ?? "", descending: sorted?.sort === "desc" };
     fetch("/nodes?" + new URLSearchParams({ ...QUERY, ...sort, start: grid.startRow, end: grid.endRow }))
@@ -57,7 +57,7 @@ PERCENT = "({ value }) => value == null ? '' : `${Math.round(100 * value)} %`"
 
 
 class NodesView(View):
-    """Drawn only while it is shown."""
+    """A table of all nodes; drawn only while it is shown."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -146,7 +146,7 @@ class NodesView(View):
         self.changed("filters")  # fetches the rows
 
     def _refresh(self, other_rows: bool) -> None:
-        """Fetch the rows again; after a change of the filters from the first one."""
+        """Fetch the rows again, from the first row if the filters changed."""
         nodes, grid = self.studio.nodes, self._grid
         assert nodes is not None
         assert grid is not None

@@ -37,12 +37,12 @@ FAVICON = (
 
 
 def studio_application(project: Project, worker: FitWorker) -> FastAPI:
-    """The application, without the guard around it."""
+    """The application without the guard."""
     studio = Studio(project, worker)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with contextlib.suppress(Exception):  # the loop reports it
+        with contextlib.suppress(Exception):  # the loop reports the error
             await studio.poll()
         running = asyncio.create_task(studio.run())
         try:
@@ -66,7 +66,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
 
     @application.get("/nodes")
     async def rows(query: Annotated[Query, Depends()], which: str = "", start: int = 0, end: int = 100) -> Response:
-        """A part of the nodes of a query, for the view of nodes."""
+        """A page of the nodes of a query, for the view of nodes."""
         nodes = studio.nodes
         if nodes is None:
             return PlainTextResponse("No graph is loaded; load one under Data.", 409)
@@ -83,7 +83,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
 
     @application.get("/map/{part}")
     async def map_part(part: str) -> Response:
-        """The places or the colours of the nodes on the map as bytes, or what to show about one by its number."""
+        """The coordinates or colours of the nodes on the map as bytes, or the text about one node, by its number."""
         nodes, points = studio.nodes, studio.points
         if nodes is None or points is None:
             return PlainTextResponse("There is no map yet.", 409)
@@ -100,7 +100,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
 
     @application.get("/picture/{load}/{node}/{column}")
     async def picture(load: int, node: int, column: int) -> Response:
-        """A picture that a cell names, if it is a file inside the folder of the pictures."""
+        """The picture named by a cell, if it is a file inside the picture folder."""
         nodes = studio.nodes
         if nodes is not None and nodes.load == load and 0 <= node < len(nodes.loaded.ids):
             cells = list(nodes.loaded.graph.node_cells(node).items())
@@ -110,7 +110,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
         return PlainTextResponse("There is no such picture.", 404)
 
     for file in (STYLES, NODE_MAP):
-        app.add_static_file(local_file=file, url_path=f"/{file.name}", max_cache_age=0)  # another version may follow
+        app.add_static_file(local_file=file, url_path=f"/{file.name}", max_cache_age=0)  # a new version may follow
     ui.add_head_html('<link rel="stylesheet" href="/studio.css">', shared=True)
     ui.page("/", title="mtgcn studio", favicon=FAVICON)(lambda: Page(studio))
     app.on_exception(show_error)
@@ -175,7 +175,7 @@ class Page(View):
             self._tabs: dict[str, Tag] = {
                 title: button(title, partial(self.go, title), data_view=title.lower()) for title in views
             }
-        # In the context of the page: the element whose event is handled may be gone after a redraw.
+        # Uses the page's context, because the element that fired the event may have been removed by a redraw.
         window.updates = [partial(within, client, view.update) for view in (self, *views.values())]
         window.go = partial(within, client, self._go_and_focus)
         self.go("Label" if studio.snapshot.load else "Data")
@@ -189,7 +189,7 @@ class Page(View):
         self.window.draw()
 
     def _go_and_focus(self, title: str) -> None:
-        """Show another view after an action, and move the focus there."""
+        """Show another view after an action and move the focus there."""
         self.go(title)
         self._tabs[title].run_method("focus")
 

@@ -1,4 +1,4 @@
-"""A project of the studio: a graph, the labels given so far, and the model, in one folder.
+"""A project of the studio: a graph, its labels and a model in one folder.
 
     project/
       labels.csv      id,label: for `mtgcn fit --labels`; may be edited by hand
@@ -8,7 +8,7 @@
       kept/N/         labels.csv, project.json and model/ of load N, set aside when another graph was loaded
 
 Every change is a read-modify-write under a lock and is on disk when the method returns. Windows and processes that
-share a project never overwrite each other's labels, edits by hand are respected, and a kill loses no label.
+share a project never overwrite each other's labels, edits by hand are respected, and killing a process loses no label.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mtgcn.studio.storage import (
 )
 
 LABELS, STATE, MODEL, UPLOADS, KEPT = "labels.csv", "project.json", "model", "uploads", "kept"
-MAX_LABELS_OF_CHANGES = 10_000  # kept for undo; the last change is kept at any size
+MAX_LABELS_OF_CHANGES = 10_000  # labels in the changes kept for undo; the last change is always kept
 
 
 class Project(ProjectFolder):
@@ -51,9 +51,9 @@ class Project(ProjectFolder):
         super().__init__(folder)
         self._state: tuple[bytes | None, State] = (None, State())
         self._loaded: tuple[int, LoadedGraph] | None = None
-        self._labels: tuple[object, dict[str, str]] = (None, {})  # load and file content, labels
+        self._labels: tuple[object, dict[str, str]] = (None, {})  # key (load and file content) and labels
         with self._changing():
-            for partial in self.folder.glob(PARTIAL):  # left half-written by a killed process
+            for partial in self.folder.glob(PARTIAL):  # half-written files of a killed process
                 partial.unlink(missing_ok=True)
 
     @property
@@ -66,7 +66,7 @@ class Project(ProjectFolder):
 
     @property
     def state(self) -> State:
-        """The state on disk."""
+        """The current state on disk."""
         content, known = self.read(STATE), self._state
         if content != known[0]:
             self._state = known = content, State.from_json(content)
@@ -96,7 +96,7 @@ class Project(ProjectFolder):
         return index
 
     def labels(self) -> dict[str, str]:
-        """The label of each labelled node, as in `labels.csv` now."""
+        """The current labels in `labels.csv`."""
         state, content = self.state, (self.read(LABELS) or b"").strip()
         if state.source is None or not content:
             return {}
@@ -120,14 +120,14 @@ class Project(ProjectFolder):
         """The graph with its labels; classes in the order of `mtgcn fit`."""
         return self.loaded.labelled(self.labels())
 
-    # Loading. Another graph sets the present one aside with its labels and its model.
+    # Loading. When another graph is loaded, the current one is set aside with its labels and model.
 
     def load_dataset(self, name: str, *, window: str = "") -> None:
-        """Load a built-in dataset. Its labels stay hidden; its classes are offered."""
+        """Load a built-in dataset. Its classes are known, but its labels stay hidden."""
         self._load(lambda load: Source(dataset=name, given=name), window)
 
     def load_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
-        """Load copies of files. Their labels go to `labels.csv`; one that exists before the first load is kept.
+        """Load copies of files. Their labels go to `labels.csv`; a file that exists before the first load is kept.
 
         `pictures` is the folder that paths of pictures are relative to.
         """
@@ -135,7 +135,7 @@ class Project(ProjectFolder):
 
     def reload_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
         """Load the copies of the files again with other options, such as roles of columns. Labels, classes and skipped
-        nodes are carried over, also if the rows get other ids."""
+        nodes are kept, even if the rows get other ids."""
         self._load(lambda load: copy_files(files, self, load, pictures), window, again=True)
 
     def load_model(self, model: Path) -> None:
@@ -153,14 +153,14 @@ class Project(ProjectFolder):
         return found
 
     def open_kept(self, load: int, *, window: str = "") -> None:
-        """Open a load that was set aside; the present one is set aside."""
+        """Open a load that was set aside, and set the current one aside."""
         with self._changing():
             self._open_kept(load, window)
 
     def _open_kept(self, load: int, window: str | None) -> None:
         content, before = self.read(KEPT, str(load), STATE), self.state
         if content is None:
-            raise InputError("this graph is not kept any more; load it again under Data")
+            raise InputError("this graph is no longer stored; load it again under Data")
         state = State.from_json(content)
         history = state.history
         if window is not None:
@@ -173,7 +173,7 @@ class Project(ProjectFolder):
             before = self.state
             load = max([before.load, *self.kept()]) + 1
             copies = self.path(FILES, str(load))
-            shutil.rmtree(copies, ignore_errors=True)  # of an interrupted load
+            shutil.rmtree(copies, ignore_errors=True)  # copies of an interrupted load
             try:
                 source = copy(load)
                 if again:
@@ -203,8 +203,8 @@ class Project(ProjectFolder):
             self._update_labels(labels)
 
     def _carried_over(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
-        """The state of a load with the classes and skipped nodes of the present one, and the labels that a person
-        changed. Nodes are the same by their places, or by their ids if some were left out."""
+        """The state of a new load with the classes and skipped nodes of the current one, and the labels that the user
+        changed. Nodes are matched by position, or by id if some were left out."""
         before, given, labels = self.loaded, self.loaded.labels, self.labels()
         by_place = len(before.ids) == len(loaded.ids)
         now = dict(zip(before.ids if by_place else loaded.ids, loaded.ids, strict=True))
@@ -218,7 +218,7 @@ class Project(ProjectFolder):
         return state.model_copy(update=update), {now[node]: labels.get(node) for node in own}
 
     def _take_existing_labels(self, loaded: LoadedGraph) -> None:
-        """Merge the labels of a file that exists before the first load; labels of another graph are renamed."""
+        """Merge a label file that exists before the first load; a file for another graph is renamed."""
         existing: dict[str, str] = {}
         if (self.read(LABELS) or b"").strip():
             try:
@@ -228,8 +228,8 @@ class Project(ProjectFolder):
         self._write_labels({**loaded.labels, **existing}, loaded, existing)
 
     def _replace(self, state: State) -> None:
-        """Open another load. After the write of the state it counts as open; the next opening of the project finishes
-        what is left."""
+        """Open another load. It counts as open once the state is written; remaining steps are completed when the
+        project is opened next."""
         before = self.state
         self.write(before.model_dump_json(indent=1).encode(), KEPT, str(before.load), STATE)
         self._write_state(state.model_copy(update={"unsettled": before.load}))
@@ -237,18 +237,18 @@ class Project(ProjectFolder):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the project exclusively, with an interrupted load finished."""
+        """Lock the project and complete an interrupted load."""
         with self.locked():
             self._settle()
             yield
 
     def _settle(self) -> None:
-        """Finish an interrupted load: set labels and model of the previous one aside, then take those of this one."""
+        """Complete an interrupted load: set labels and model of the previous load aside, then take those of this."""
         state = self.state
         if not state.unsettled:
             return
         aside, own = ((KEPT, str(load)) for load in (state.unsettled, state.load))
-        if not self.path(*aside, LABELS).exists():  # else this part is done
+        if not self.path(*aside, LABELS).exists():  # otherwise this step is done
             if self.model_folder.exists():
                 self.model_folder.rename(self.path(*aside, MODEL))
             self.write(self.read(LABELS) or label_table({}), LABELS)
@@ -262,10 +262,10 @@ class Project(ProjectFolder):
         self._update_state(unsettled=0)
         shutil.rmtree(self.path(*own), ignore_errors=True)
 
-    # Labelling. `window` names the browser window, whose changes are undone separately.
+    # Labelling. Each browser window, named `window`, undoes its own changes.
 
     def label(self, node: str | Sequence[str], name: str | None, *, window: str = "") -> None:
-        """Set the label of a node or of several; None removes it."""
+        """Set the label of one or several nodes; None removes it."""
         nodes = [node] if isinstance(node, str) else node
         with self._changing():
             if name is not None:
@@ -275,7 +275,7 @@ class Project(ProjectFolder):
             self._set_labels(dict.fromkeys(nodes, name), "removed the label of" if name is None else "labelled", window)
 
     def import_labels(self, path: Path, *, window: str = "") -> int:
-        """Take the labels of a file, in place of labels of the same nodes; returns how many changed."""
+        """Import the labels of a file, which replace labels of the same nodes. Returns the number of changed labels."""
         with self._changing():
             labels = read_label_file(path, self.loaded.ids)
             return self._set_labels({**labels}, f"imported {path.name}, labelled", window)
@@ -292,7 +292,7 @@ class Project(ProjectFolder):
         return len(changed)
 
     def skip(self, node: str, *, window: str = "") -> None:
-        """Skip a node: the queue offers it again when no other is left."""
+        """Skip a node; the queue offers it again when no other node is left."""
         with self._changing():
             self.node_index(node)
             self._apply(Change(title=f"skipped {node}", window=window, skipped=node))
@@ -315,7 +315,7 @@ class Project(ProjectFolder):
             self._set_classes(f"deleted class {name}", window, others, {name: None})
 
     def move_class(self, name: str, places: int, *, window: str = "") -> None:
-        """Move a class up (negative) or down in the order of the keys."""
+        """Move a class up (negative number of places) or down in the order of the keys."""
         with self._changing():
             self._check_class(name)
             names = [other for other in self.classes if other != name]
@@ -348,7 +348,7 @@ class Project(ProjectFolder):
     def _set_classes(
         self, title: str, window: str, names: Sequence[str], replaced: Mapping[str, str | None] | None = None
     ) -> None:
-        """Set the classes, and replace the one of some labels."""
+        """Set the classes, and replace classes of labels."""
         by, classes = replaced or {}, (self.classes, tuple(names))
         labels = {node: (name, by[name]) for node, name in self.labels().items() if name in by}
         renamed = next(((before, after) for before, after in by.items() if after is not None), None)
@@ -356,7 +356,7 @@ class Project(ProjectFolder):
             self._apply(Change(title=title, window=window, labels=labels, classes=classes, renamed=renamed))
 
     def undo(self, *, window: str = "") -> Change | None:
-        """Undo the last change of a window; None without one. Values changed again since then stay."""
+        """Undo the last change of a window; None without a change. Values that changed again since then are kept."""
         with self._changing():
             history = list(self.state.history)
             for position in reversed(range(len(history))):
@@ -367,12 +367,12 @@ class Project(ProjectFolder):
             return None
 
     def forget_renames(self, renamed: Sequence[tuple[str, str]]) -> None:
-        """Drop renames that the fitted model knows."""
+        """Drop the renames that the fitted model already has."""
         with self._changing():
             self._update_state(renamed=tuple(pair for pair in self.state.renamed if pair not in renamed))
 
     def _apply(self, change: Change) -> None:
-        """Write labels first: a kill after that costs the undo of this change, a kill before it costs nothing."""
+        """Labels are written first: if the process is killed in between, only the undo entry is lost."""
         self._update_labels({node: after for node, (_, after) in change.labels.items()})
         state = self.state
         history, left = [change], MAX_LABELS_OF_CHANGES - len(change.labels)
@@ -391,7 +391,7 @@ class Project(ProjectFolder):
         self._update_state(**updates)
 
     def _revert(self, change: Change, history: Sequence[Change]) -> bool:
-        """Undo a change and keep this history; False if nothing of the change was left."""
+        """Undo a change and store this history; False if nothing of the change was left."""
         if change.opened is not None:
             self._update_state(history=tuple(history))
             is_kept = change.opened in self.kept()
@@ -417,15 +417,15 @@ class Project(ProjectFolder):
             self._write_labels(labels, self.loaded, now)
 
     def _write_labels(self, labels: Mapping[str, str], loaded: LoadedGraph, now: Mapping[str, str]) -> None:
-        """Write `labels.csv` in node order. A file with more than ids and labels, `now` in it, is kept under another
-        name first."""
+        """Write `labels.csv` in node order. A file that has more than ids and labels (those in `now`) is
+        copied to another name first."""
         content = self.read(LABELS) or b""
         if content.strip() and sorted(content.splitlines()) != sorted(label_table(now).splitlines()):
             self.write(content, self._unused_name("labels-by-hand"))
         labels = {node: labels[node] for node in sorted(labels, key=loaded.index.__getitem__)}
         content = label_table(labels)
         self.write(content, LABELS)
-        self._labels = (self.state.load, content.strip()), labels  # without reading it again
+        self._labels = (self.state.load, content.strip()), labels  # avoids reading the file again
 
     def _unused_name(self, stem: str) -> str:
         names = (f"{stem}-{number}.csv" for number in itertools.count(1))

@@ -18,19 +18,19 @@ from mtgcn.errors import InputError
 from mtgcn.storage.files import read_plain
 from mtgcn.studio.guard import Guard, Served
 
-ANY_ADDRESS = ("", "0.0.0.0", "::", "*")  # no Host that a browser sends
-MAX_MESSAGE_BYTES = 1 << 20  # of a websocket message
+ANY_ADDRESS = ("", "0.0.0.0", "::", "*")  # hosts that browsers never send as Host
+MAX_MESSAGE_BYTES = 1 << 20  # size limit of a websocket message
 SHUTDOWN_SECONDS = 1
-SESSION = ".session"  # port and key of the cookie
+SESSION = ".session"  # file with the port and the key of the cookie
 
 
 def listen(host: str, port: int, last_port: int = 0) -> socket.socket:
-    """A listening socket, so that the address is known before the server starts; at the last port if it is free and no
-    other is given."""
+    """A listening socket, so that the address is known before the server starts. Without a port, the last port is used
+    if it is free."""
     if host in ANY_ADDRESS:
         raise InputError(
-            f"--host {host} is every address of this machine, and the studio is served under one; give the "
-            "address that others use, or omit --host and use a tunnel such as ssh -L"
+            f"--host {host} stands for every address of this machine; give the one address that others use, "
+            "or omit --host and use a tunnel such as ssh -L"
         )
     if last_port and not port:
         with contextlib.suppress(InputError):
@@ -44,7 +44,7 @@ def listen(host: str, port: int, last_port: int = 0) -> socket.socket:
 
 
 def last_start(folder: Path) -> tuple[int, str]:
-    """The port of the last start in a project folder, 0 without one, and the key of its cookie or a new one."""
+    """The port of the last start in a project folder (0 if none), and the key of its cookie or a new key."""
     try:
         port, key = read_plain(folder / SESSION).decode().split()
         return int(port), key
@@ -89,8 +89,8 @@ def serve(
 
 @contextlib.contextmanager
 def redirect_page(address: str, page: Path) -> Iterator[Path]:
-    """A page, readable by its owner only, that redirects to the address. The browser opens the page, because every user
-    of the machine can see the arguments of a command, and so would see the token."""
+    """Create a page, readable by its owner only, that redirects to the address. The browser opens this page, because
+    every user of the machine can see the arguments of a command, which would include the token."""
     write_private(page, f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">')
     try:
         yield page

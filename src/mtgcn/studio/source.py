@@ -28,12 +28,12 @@ from mtgcn.studio.storage import ProjectFolder, Role, Source, checked_name
 from mtgcn.workflows.inputs import read_graph
 from mtgcn.workflows.output import collected_notes
 
-FILES = "files"  # the folder of the copies, with one folder per load
-MAX_UPLOAD_BYTES = 256 << 20  # of one file
+FILES = "files"  # folder of the file copies, with one folder per load
+MAX_UPLOAD_BYTES = 256 << 20  # size limit of one file
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites", ".content", *TABLE_READERS)
-GRAPH_SUFFIXES = tuple(suffix for suffix in READERS if suffix not in (".pt", ".pth"))  # which are pickles
+GRAPH_SUFFIXES = tuple(suffix for suffix in READERS if suffix not in (".pt", ".pth"))  # no pickles
 SUFFIXES = {"graph": GRAPH_SUFFIXES, "edges": TABLE_SUFFIXES, "nodes": TABLE_SUFFIXES, "labels": TABLE_SUFFIXES}
-# Without SVG, which may contain scripts.
+# SVG is excluded, since it may contain scripts.
 PICTURE = re.compile(r"\S.*\.(png|jpe?g|gif|webp|bmp|avif)([?#].*)?", re.IGNORECASE | re.DOTALL)
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
 PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows, columns
@@ -41,14 +41,14 @@ PICTURE_SHAPES = {"digits": (8, 8)}  # datasets whose features are pixels: rows,
 
 @dataclass(eq=False)
 class LoadedGraph:
-    """A graph with the labels of its files; those of a dataset stay hidden."""
+    """A graph with the labels of its files; labels of a dataset stay hidden."""
 
     graph: Graph
-    notes: Sequence[str] = ()  # remarks of the readers
-    files: TableOptions | None = None  # the copies, if it was read from tables
-    picture_shape: tuple[int, int] | None = None  # rows and columns, where features are pixels
+    notes: Sequence[str] = ()  # notes of the readers
+    files: TableOptions | None = None  # the copies, if the graph was read from tables
+    picture_shape: tuple[int, int] | None = None  # rows and columns, if features are pixels
     pictures: Path | None = None  # the folder that paths of pictures are relative to
-    picture_columns: Collection[str] = ()  # as chosen; otherwise pictures are recognised by their suffix
+    picture_columns: Collection[str] = ()  # chosen columns; otherwise pictures are recognised by suffix
     truth: Sequence[str] = ()  # the hidden class of each node of a dataset, for practice; methods never see it
     _named: Graph | None = None  # unlabelled, with the classes of the last call of `labelled`
 
@@ -62,7 +62,7 @@ class LoadedGraph:
         return {node: number for number, node in enumerate(self.ids)}
 
     def picture(self, column: str, value: str) -> Path | str | None:
-        """The picture that a cell names: an address, or a file inside the folder of the pictures."""
+        """The picture named by a cell: an address, or a file inside the picture folder."""
         if not (column in self.picture_columns or PICTURE.fullmatch(value)):
             return None
         if re.match("https?://", value, re.IGNORECASE):
@@ -70,12 +70,12 @@ class LoadedGraph:
         if self.pictures is None or not PICTURE.fullmatch(value) or "\0" in value:
             return None
         folder = self.pictures.resolve()
-        path = (folder / value).resolve()  # follows links, which must not lead out of the folder
+        path = (folder / value).resolve()  # resolves links, which must not lead out of the folder
         return path if path.is_relative_to(folder) and path.is_file() else None
 
     @cached_property
     def picture_origins(self) -> list[str]:
-        """The servers of the pictures, which the page may load from."""
+        """The servers from which the page may load pictures."""
         table, found = self.graph.cells, set()
         for column in () if table is None else table.column_names:
             for value in table[column].unique().to_pylist():
@@ -86,7 +86,7 @@ class LoadedGraph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the graph, so that a model of another graph is recognised."""
+        """An identifier of the graph, to recognise a model of another graph."""
         return fingerprint(self.ids, self.graph.adjacency, self.graph.features)
 
     @property

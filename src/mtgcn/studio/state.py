@@ -1,6 +1,6 @@
-"""The state of the application: `Studio`, shared by all windows, and `Window`, one browser window. The views draw it.
+"""The state of the application: `Studio`, shared by all windows, and `Window`, one browser window.
 
-One loop polls the project and the fit worker and computes in other threads. What changes is replaced by a new object,
+One loop polls the project and the fit worker and computes in other threads. Changed data are replaced by new objects,
 and windows redraw what was replaced. So the page never blocks, and changes by another window, another process or an
 editor appear everywhere.
 """
@@ -26,16 +26,16 @@ from mtgcn.studio.project import Project
 
 POLL_SECONDS = 0.25
 QUEUE_LENGTH = 12
-MIN_QUEUE_LENGTH = 6  # below this the queue is refilled
-LABELS_BEFORE_FIT = 5  # new labels that start a fit
+MIN_QUEUE_LENGTH = 6  # shorter queues are refilled
+LABELS_BEFORE_FIT = 5  # number of new labels that start a fit
 MAX_UPCOMING = 5
-KEYS = "1234567890abcdefghijklmnopqrtvwxyz"  # of classes; s skips and u undoes
-MAX_NAMED_CLASSES = 3  # that have no label yet
+KEYS = "1234567890abcdefghijklmnopqrtvwxyz"  # keys of classes; s skips and u undoes
+MAX_NAMED_CLASSES = 3  # classes without a label that are named
 LOG = logging.getLogger("mtgcn")
 
 T = TypeVar("T")
 Action = Callable[[], Awaitable[object]]
-Notify = Callable[[str, bool], None]  # shows a message; whether it is an error
+Notify = Callable[[str, bool], None]  # shows a message; the flag marks errors
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Snapshot:
     classes: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    new_labels: int = 0  # since the fit
+    new_labels: int = 0  # labels that changed since the fit
 
     @property
     def label_counts(self) -> dict[str, int]:
@@ -76,9 +76,9 @@ class Studio:
         self._last_fit_labels: Mapping[str, str] = {}
         self.changed: Sequence[str] = ()  # nodes whose predicted class the last fit changed
         self.chosen: Sequence[str] = ()  # nodes chosen on the map
-        self._queue_for: tuple[object, int] = (None, 0)  # load and model, and number of labelled and skipped nodes
-        self._placing: tuple[object, Future[MapPoints]] = (None, Future())  # load and model, and the map under way
-        self.map_patience = 0.2  # seconds that a round of the loop waits for the map
+        self._queue_for: tuple[object, int] = (None, 0)  # load and model; number of labelled and skipped nodes
+        self._placing: tuple[object, Future[MapPoints]] = (None, Future())  # load and model; the map being computed
+        self.map_patience = 0.2  # seconds for which a round of the loop waits for the map
         self._quick_labels: Mapping[str, str] = {}
         self.error = ""  # why the project cannot be read or updated
         self._failed_on: object = None
@@ -93,7 +93,7 @@ class Studio:
         return self.nodes is not None and self.nodes.model is not None and not self.nodes.quick
 
     def listed(self, which: str) -> Collection[str] | None:
-        """The nodes of a list; None: all."""
+        """The nodes of a list; None stands for all nodes."""
         if which == "doubted":
             return [] if self.nodes is None else list(self.nodes.doubted)
         snapshot = self.snapshot
@@ -109,7 +109,7 @@ class Studio:
         return result
 
     async def fit(self) -> None:
-        """Start a fit on the present labels."""
+        """Start a fit to the current labels."""
         self._last_fit_labels = self.snapshot.labels
         await asyncio.to_thread(self.worker.start)
 
@@ -165,8 +165,8 @@ class Studio:
             self.nodes = nodes
             if old is not None and nodes.version != old.version and old.model is not None and nodes.model is not None:
                 self.changed = nodes.changes(old)
-            await self.poll()  # the number of new labels
-        # Whenever a thread is awaited, another graph may be loaded, which removes the nodes.
+            await self.poll()  # updates the number of new labels
+        # While a thread is awaited, another graph may be loaded, which resets `nodes`.
         model = nodes.load, nodes.version
         wanted = model, len(self.snapshot.done)
         few = len(self.queue.keys() - self.snapshot.done) < MIN_QUEUE_LENGTH
@@ -176,14 +176,14 @@ class Studio:
                 self.queue, self._queue_for = queue, wanted
         if self._placing[0] != model:
             self._placing = model, in_background(map_points, self.project, None if nodes.quick else nodes.model)
-        placing = asyncio.wrap_future(self._placing[1])  # a large map takes a while, during which the queue goes on
+        placing = asyncio.wrap_future(self._placing[1])  # the queue is updated while a large map is computed
         if (await asyncio.wait([placing], timeout=self.map_patience))[0] and self.nodes is nodes:
             self.points = placing.result()
         if self.nodes is nodes:
             await self._fit_if_due()
 
     def _read_nodes(self) -> Nodes:
-        """The nodes with the model on disk; during a fit with the model before it, or with a first answer."""
+        """The nodes with the model on disk; during a fit, with the previous model or a first answer."""
         nodes, state, version = self.nodes, self.project.state, None
         if nodes is not None and self.progress.state == "running":
             version = nodes.version
@@ -195,7 +195,7 @@ class Studio:
         elif nodes.renamed != state.renamed:
             nodes = Nodes(self.project, nodes.model, version, quick=nodes.quick)
         labels, running = self.snapshot.labels, self.progress.state == "running" and nodes.quick
-        known = labels == self._quick_labels or running  # the model that is on its way needs the processor
+        known = labels == self._quick_labels or running  # leaves the processor to a running fit
         if (nodes.model is None or nodes.quick) and len({*labels.values()}) > 1 and not known:
             self._quick_labels = labels
             with contextlib.suppress(InputError):
@@ -204,12 +204,12 @@ class Studio:
 
     @property
     def labels_since_fit(self) -> int:
-        """Labels that changed since the last fit, also a failed one."""
+        """Number of labels that changed since the last fit, including failed fits."""
         return min(self.snapshot.new_labels, count_differences(self._last_fit_labels, self.snapshot.labels))
 
     @property
     def missing_classes(self) -> list[str]:
-        """Before the first fit: the classes without a label."""
+        """The classes without a label before the first fit."""
         return [] if self.has_model else [name for name, count in self.snapshot.label_counts.items() if not count]
 
     async def _fit_if_due(self) -> None:
@@ -220,23 +220,23 @@ class Studio:
 
 
 class Window:
-    """One browser window: the node it shows, and what its user does. Its actions run one after the other."""
+    """One browser window: the node that it shows, and the actions of the user, which run one after the other."""
 
     def __init__(self, studio: Studio, notify: Notify, window_name: Callable[[], str]) -> None:
         self.studio, self.notify, self.window_name = studio, notify, window_name
         self.view: NodeView | None = None
         self.reason = ""  # why the node is in the queue
-        self.upcoming: list[Node] = []  # the next in the queue
+        self.upcoming: list[Node] = []  # the next nodes in the queue
         self.go: Callable[[str], None] = lambda view: None  # shows a view
-        self.listed = ""  # which nodes the view of nodes lists
+        self.listed = ""  # the list in the view of nodes
         self.updates: list[Callable[[], None]] = []  # redraw the parts of the page whose data changed
-        self._history: list[str] = []  # the nodes shown so far, like the history of a browser
+        self._history: list[str] = []  # the nodes shown so far, as in the history of a browser
         self._position = -1
         self._lock = asyncio.Lock()
         self._shown: object = None
-        self._draw_errors: dict[int, str] = {}  # of the last redraw, which are shown once
+        self._draw_errors: dict[int, str] = {}  # errors of the last redraw; each is shown once
         self._load = 0
-        self._waiting = False  # for the queue to offer a node
+        self._waiting = False  # whether the window waits for a node from the queue
 
     @property
     def node(self) -> str | None:
@@ -244,7 +244,7 @@ class Window:
         return self._history[self._position] if self._history else None
 
     async def act(self, action: Action) -> None:
-        """Run one action and redraw; an error becomes a message."""
+        """Run an action and redraw; errors are shown as messages."""
         async with self._lock:
             try:
                 await action()
@@ -277,11 +277,11 @@ class Window:
     # Actions
 
     async def change(self, method: Callable[..., T], *values: object) -> T:
-        """Call a method of the project that changes it, on behalf of this window."""
+        """Call a method that changes the project, on behalf of this window."""
         return await self.studio.change(partial(method, *values, window=self.window_name()))
 
     async def label(self, node: str, name: str | None) -> None:
-        """Label a node and, if it is the shown one, go on to the next; None removes the label."""
+        """Label a node and, if it is shown, go on to the next; None removes the label."""
         await self.change(self.studio.project.label, node, name)
         if name is not None:
             self._leave(node)
@@ -327,7 +327,7 @@ class Window:
             self._position = len(self._history) - 1
 
     def _forward(self) -> bool:
-        """Go forward in the history; at its end, show the first node of the queue that is neither shown nor done."""
+        """Go forward in the history; at its end, go to the first node of the queue that is neither shown nor done."""
         if self._position == len(self._history) - 1:
             seen = {*self._history, *self.studio.snapshot.done}
             node = next((node for node in self.studio.queue if node not in seen), None)
@@ -342,7 +342,7 @@ class Window:
             self._waiting = not self._forward()
 
     async def _refresh(self) -> None:
-        """Collect what the page shows of the node."""
+        """Collect the data that the page shows about the node."""
         studio = self.studio
         if studio.snapshot.load != self._load:
             self._load, self._history, self._position = studio.snapshot.load, [], -1
@@ -355,7 +355,7 @@ class Window:
             try:
                 view = await asyncio.to_thread(nodes.view, node)
                 upcoming = await asyncio.to_thread(nodes.listed, following)
-            except Exception as error:  # the node can still be labelled or left
+            except Exception as error:  # the node can still be labelled or skipped
                 self.show_error(error)
                 view = NodeView(Node(node))
         self.view, self.upcoming, self.reason = view, upcoming, studio.queue.get(node or "", "")
@@ -363,7 +363,7 @@ class Window:
 
     @property
     def _sources(self) -> tuple[object, ...]:
-        """What the view of the node is made of."""
+        """The data on which the view of the node depends."""
         return self.studio.snapshot, self.studio.nodes, self.studio.queue, self.node
 
 
@@ -401,7 +401,7 @@ def error_line(error: Exception, previous: str = "") -> str:
     return line
 
 
-ON_THE_PAGE = [  # remedies of the command line, and those of the page
+ON_THE_PAGE = [  # remedies for the command line and for the page
     (r"\S*/(uploads|files)/[^/\s]+/", ""),
     (r"give --column source=NAME --column target=NAME", "name two columns of the file source and target"),
     (r"name (.*) id and label, or give their places: .*", r"name \1 id and label in the file"),
@@ -425,7 +425,7 @@ ON_THE_PAGE = [  # remedies of the command line, and those of the page
 
 
 def page_text(text: str) -> str:
-    """A message of the readers in the words of the page.
+    """A message of the readers with remedies for the page.
 
     >>> page_text("n.csv has 2 columns that may be the target: a, b; choose one by --target NAME")
     'n.csv has 2 columns that may be the target: a, b; choose its role above the column'
@@ -440,7 +440,7 @@ class FitStatus:
     """The state of the model and of the fit."""
 
     title: str  # a word or two
-    text: str  # what happens, or what is needed next
+    text: str  # the current step, or what is needed next
     kind: str = ""  # CSS class
     may_teach: bool = False  # whether a fit can be started now
 

@@ -29,14 +29,14 @@ from mtgcn.storage.files import (
 from mtgcn.workflows.output import table_bytes
 
 LOCK = ".studio.lock"
-LOCK_TIMEOUT = 30.0  # seconds; another process changes a project within a few
-MAX_NAME_BYTES = 200  # leaves room for a suffix
-MAX_CHANGES = 500  # kept for undo
-FORBIDDEN_CHARACTERS = '/\\:*?"<>|'  # in file names, on any operating system
+LOCK_TIMEOUT = 30.0  # seconds; changes of a project take a few seconds at most
+MAX_NAME_BYTES = 200  # length of a file name; leaves room for a suffix
+MAX_CHANGES = 500  # changes kept for undo
+FORBIDDEN_CHARACTERS = '/\\:*?"<>|'  # characters forbidden in file names on some operating system
 
 
 def checked_name(name: str) -> str:
-    """Check that a file name is safe in a project folder: no path, no hidden file.
+    """Return a file name that is safe in a project folder: no path, no hidden file.
 
     >>> checked_name("my edges.csv")
     'my edges.csv'
@@ -51,7 +51,7 @@ def checked_name(name: str) -> str:
 
 
 class ProjectFolder:
-    """Files by checked names, atomic writes, and a lock between threads and processes."""
+    """A folder with checked file names, atomic writes, and a lock between threads and processes."""
 
     def __init__(self, folder: str | Path) -> None:
         check_folder(folder, holds="the project")
@@ -85,7 +85,7 @@ class ProjectFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the project exclusively: no other thread or process changes it."""
+        """Lock the project against changes by other threads and processes."""
         with self._thread_lock:
             try:
                 with exclusive_lock(self.folder / LOCK, f"changing the project {self.folder}", LOCK_TIMEOUT):
@@ -93,7 +93,7 @@ class ProjectFolder:
             except HeldElsewhere:
                 raise InputError(
                     f"another process has held the project {self.folder} for {LOCK_TIMEOUT:.0f} s; nothing was "
-                    "changed, try again"
+                    "changed; try again"
                 ) from None
 
 
@@ -117,7 +117,7 @@ class Source(Record):
     files: dict[Role, FileName] = {}
     options: dict[str, Any] = {}  # how to read the files: knn, metric, columns, …
     pictures: str = ""  # the folder that paths of pictures are relative to; "": none are shown
-    given: str = ""  # identifies what was loaded, before roles were changed: the same again is not loaded
+    given: str = ""  # identifies what was loaded, so that it is not loaded again; independent of roles
 
     @property
     def title(self) -> str:
@@ -126,13 +126,13 @@ class Source(Record):
 
 
 class Change(Record):
-    """One change by a person, with the values before and after."""
+    """A change by the user, with the values before and after."""
 
     title: str  # "labelled 17 as cat"
-    window: str = ""  # the browser window that made it
+    window: str = ""  # the browser window of the change
     labels: Mapping[str, tuple[str | None, str | None]] = {}  # node -> label before, label after
     classes: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # before and after
-    skipped: str | None = None  # the node
+    skipped: str | None = None  # the skipped node
     renamed: tuple[str, str] | None = None  # a renamed or merged class, before and after
     opened: int | None = None  # the load that was open before another graph was loaded
 
@@ -143,7 +143,7 @@ class State(Record):
     format: Literal[1] = 1
     load: int = 0  # the number of the load, which is also the folder of its file copies
     source: Source | None = None
-    # A load is finished in two steps. Until the second, labels and model of this load are not set aside yet.
+    # A load takes two steps. Before the second, labels and model of this load are not set aside yet.
     unsettled: int = 0
     classes: tuple[str, ...] = ()  # in the order of their keys; classes that occur only in labels.csv follow
     skipped: tuple[str, ...] = ()
@@ -151,14 +151,14 @@ class State(Record):
     history: tuple[Change, ...] = ()  # the last changes, for undo
 
     def current_name(self, name: str) -> str:
-        """The present name of a class of the model."""
+        """The current name of a class of the model."""
         for before, after in self.renamed:
             name = after if name == before else name
         return name
 
     @staticmethod
     def from_json(content: bytes | None) -> State:
-        """Read `project.json`; without content the state of a new project."""
+        """Read `project.json`; without content, return the state of a new project."""
         if content is None:
             return State()
         try:
@@ -167,7 +167,7 @@ class State(Record):
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise InputError(
-                f"project.json is no project of the studio ({where}: {first['msg']}); correct it, or remove it and "
+                f"project.json is not a project of the studio ({where}: {first['msg']}); correct it, or remove it and "
                 "load the graph again: labels.csv stays"
             ) from None
 
@@ -176,7 +176,7 @@ class State(Record):
 
 
 def read_label_file(path: Path, ids: Sequence[str]) -> dict[str, str]:
-    """The label of each labelled node, in node order; the same reader as `mtgcn fit --labels`."""
+    """The label of each labelled node, in node order, read as by `mtgcn fit --labels`."""
     codes, names = read_labels(path, np.array(ids, dtype=object), TableOptions(few_labels=True))
     return {ids[node]: names[codes[node]] for node in np.flatnonzero(codes != UNLABELED).tolist()}
 
@@ -187,7 +187,7 @@ def label_table(labels: Mapping[str, str]) -> bytes:
 
 
 def checked_class(name: str, known: Sequence[str] = ()) -> str:
-    """Normalise the name of a new class, so that `labels.csv` gives back the same name.
+    """Normalise the name of a new class, so that `labels.csv` preserves it.
 
     >>> checked_class(" big  cat "), checked_class("2.0"), checked_class("007", ["7"])
     ('big cat', '2', '007')

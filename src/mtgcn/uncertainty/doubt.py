@@ -20,12 +20,12 @@ from mtgcn.uncertainty.peer_weights import FittedModel
 
 @dataclass(frozen=True)
 class DoubtfulLabel:
-    """A given label, and what a model predicts that was fitted without it."""
+    """A given label and its held-out prediction."""
 
     node: str | int  # id
-    index: int  # in the graph
+    index: int  # position in the graph
     label: str  # the given class
-    probability: float  # of the given class
+    probability: float  # held-out probability of the given class
     predicted: str  # most probable class; may be the given one
     predicted_probability: float
     reason: str
@@ -55,10 +55,10 @@ class DoubtfulLabels(list[DoubtfulLabel]):
 def doubtful_labels(
     model: FittedModel, count: int | None = None, *, seed: int = 0, device: torch.device | str = "cpu"
 ) -> DoubtfulLabels:
-    """The `count` most doubtful of the given labels, or all that can be held out; the most doubtful first.
+    """The `count` most doubtful given labels, or all that can be held out; most doubtful first.
 
-    Labels are ranked by the probability of the given class when they are held out. The only label of a class is left
-    out.
+    Labels are ranked by the probability of the given class when they are held out. The only label of a class is
+    left out.
     """
     if count is not None and count < 1:
         raise InputError(f"count is {count}; give at least 1")
@@ -71,10 +71,10 @@ def doubtful_labels(
 def probabilities_without_label(
     model: FittedModel, *, seed: int = 0, device: torch.device | str = "cpu"
 ) -> tuple[Int[np.ndarray, "labels"], Float[np.ndarray, "labels classes"]]:
-    """The labelled nodes, and the class probabilities of each by a fit without its label: ten folds in one stack."""
+    """The labelled nodes, and the class probabilities of each without its label: ten folds fitted in one stack."""
     graph, method = model.graph_, model.method_
     held_out = folds(graph, seed)
-    if model.parameters_ is not None:  # embeddings of the fit are used again
+    if model.parameters_ is not None:  # reuse the embeddings of the fit
         whole = Split(graph.known, graph.known[:0], graph.known[:0])
         method.remember(model.parameters_, task_of(method, graph, [whole], seed, device))
     fits = fits_without(graph, method, held_out, seed, device).probabilities

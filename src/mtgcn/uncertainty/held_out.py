@@ -1,4 +1,4 @@
-"""What held-out labels show: expected accuracy, temperature scaling, and prediction sets with guaranteed coverage."""
+"""Estimates from held-out labels: expected accuracy, temperature, and prediction sets with guaranteed coverage."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from mtgcn.uncertainty.stopping import ExpectedGain, expected_gain, some_labels
 
 # Expected accuracy.
 FOLDS, MAX_FOLDS = 5, 10
-MIN_LABELS_PER_CLASS = 2  # to learn a class while a label is held out
-MIN_LABELS_FOR_GAIN, MIN_LABELS_PER_CLASS_FOR_GAIN = 20, 5  # to estimate the gain of more labels
-MANY_HELD_OUT = 1000  # labels of a fold from which on a single fold is enough
-COPY_CHANCE = 0.001  # that some column looks like a copy of the labels by chance
+MIN_LABELS_PER_CLASS = 2  # fewest labels of a class, so that one can be held out
+MIN_LABELS_FOR_GAIN, MIN_LABELS_PER_CLASS_FOR_GAIN = 20, 5  # fewest labels to estimate the gain of more labels
+MANY_HELD_OUT = 1000  # fold size from which a single fold is enough
+COPY_CHANCE = 0.001  # probability that some column looks like a copy of the labels by chance
 MAX_ERRORS_OF_COPY = 0.05  # share of the labels that a copy may get wrong
-MAX_VALUES_PER_CLASS = 2  # of a column that may be a copy, on average
-MAX_PREDICTIVE_COLUMNS = 1000  # more are words or pixels
-COPY_GAP = 2  # between the values of a copy for two classes, relative to the ranges within all classes
-COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # nodes, and the share of their nearest nodes that are neighbours
-MAX_COMPARED_VALUES = 2**24  # of labelled and of unlabelled nodes; of more, every second, third ... node is compared
+MAX_VALUES_PER_CLASS = 2  # mean number of values per class of a column that may be a copy
+MAX_PREDICTIVE_COLUMNS = 1000  # tables with more columns hold words or pixels
+COPY_GAP = 2  # gap between the values of a copy for two classes, relative to the ranges within classes
+COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # number of nodes, and share of their nearest nodes that are neighbours
+MAX_COMPARED_VALUES = 2**24  # compared values; of larger tables every second, third, ... node is compared
 
 
 def stratified_folds(
     graph: Graph, nodes: Int[np.ndarray, "labelled"], folds: int, seed: int
 ) -> list[Int[np.ndarray, "held_out"]]:
-    """Labelled nodes in stratified folds; the first alone where folds are large, since each is a fit."""
+    """Stratified folds of the labelled nodes; only the first if folds are large, since each fold costs a fit."""
     shuffled = np.random.default_rng(seed).permutation(nodes)
     by_class = shuffled[np.argsort(graph.labels[shuffled], kind="stable")]
     folds = min(folds, len(nodes))
@@ -66,7 +66,7 @@ def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
     """At most ten stratified folds of the given labels. The only label of a class is never held out."""
     spare = graph.known[graph.label_counts[graph.labels[graph.known]] > 1]
     if not len(spare):
-        raise InputError("no class has a second label, so none can be held out; label a second node of a class")
+        raise InputError("no class has two labels, so no label can be held out; label another node")
     return stratified_folds(graph, spare, MAX_FOLDS, seed)
 
 
@@ -80,20 +80,20 @@ class ExpectedAccuracy:
     accuracy: float
     ci90: tuple[float, float]
     ci95: tuple[float, float]
-    labels: int  # held out
+    labels: int  # number of held-out labels
     folds: int
-    gain: ExpectedGain | None = None  # of more labels
+    gain: ExpectedGain | None = None  # gain by more labels
 
     @classmethod
     def of(cls, share: float, labels: int, folds: int) -> ExpectedAccuracy:
-        """From the accuracy on held-out labels."""
+        """Intervals from the accuracy on held-out labels."""
         right, wrong = AccuracyPrior().distribution(share, labels)
         low95, low90, high90, high95 = betaincinv(right, wrong, (0.025, 0.05, 0.95, 0.975)).tolist()
         return cls(right / (right + wrong), (low90, high90), (low95, high95), labels, folds)
 
     @classmethod
     def from_card(cls, stored: Mapping[str, Any]) -> ExpectedAccuracy:
-        """From the card of a model."""
+        """Read from the card of a model."""
         gain = stored.get("gain")
         gain = gain and ExpectedGain(**{**gain, "ci95": tuple(gain["ci95"])})
         return cls(**{**stored, "ci90": tuple(stored["ci90"]), "ci95": tuple(stored["ci95"]), "gain": gain})
@@ -102,7 +102,7 @@ class ExpectedAccuracy:
 def check_folds(folds: int | None) -> None:
     """Raise if labels cannot be divided into this number of folds."""
     if folds is not None and (folds < 0 or folds == 1):
-        raise InputError(f"folds is {folds}; give at least 2, or 0 not to measure accuracy")
+        raise InputError(f"folds is {folds}; give at least 2, or 0 to skip the estimate")
 
 
 def why_not_measurable(graph: Graph, method: Method) -> str | None:
@@ -110,7 +110,7 @@ def why_not_measurable(graph: Graph, method: Method) -> str | None:
     counts = graph.label_counts
     rarest = int(counts.argmin())
     if method.uses_validation:
-        return "the method needs validation labels of its own"
+        return "the method needs validation labels"
     if graph.num_edges == 0 and graph.num_features and len(label_copies(graph)) == graph.num_features:
         return "every column looks like a copy of the labels"
     if counts[rarest] < MIN_LABELS_PER_CLASS:
@@ -122,19 +122,18 @@ def why_not_measurable(graph: Graph, method: Method) -> str | None:
 
 
 def is_gain_measurable(graph: Graph) -> bool:
-    """Whether there are labels enough to estimate the gain of more."""
+    """Whether there are enough labels to estimate the gain of more labels."""
     return len(graph.known) >= MIN_LABELS_FOR_GAIN and graph.label_counts.min() >= MIN_LABELS_PER_CLASS_FOR_GAIN
 
 
 def expected_accuracy(
     graph: Graph, method: Method, *, seed: int, device: torch.device | str = "cpu", folds: int = FOLDS
 ) -> ExpectedAccuracy:
-    """Cross-validation over the given labels, all folds in one stack. Features that look like a copy of the labels are
-    left out, since the nodes without a label have no such copy. Fits to fewer labels give the gain that more labels
-    would bring."""
+    """Cross-validation over the given labels, with all folds in one stack. Features that look like a copy of the labels
+    are left out, since unlabelled nodes have no such copy. Fits to fewer labels give the gain of more labels."""
     graph = _without_copies(graph)
     held_out = stratified_folds(graph, graph.known, folds, seed)
-    measurable = len(held_out) > 1 and is_gain_measurable(graph)  # of many labels, ten more bring nothing
+    measurable = len(held_out) > 1 and is_gain_measurable(graph)  # for many labels, the gain is negligible
     few = some_labels(graph.known, graph.labels[graph.known], seed) if measurable else []
     left_out = [*held_out, *(np.setdiff1d(graph.known, nodes) for nodes in few)]
     correct = fits_without(graph, method, left_out, seed, device).probabilities.argmax(axis=2) == graph.labels
@@ -152,7 +151,7 @@ def expected_accuracy(
 def held_out_probabilities(
     graph: Graph, method: Method, *, seed: int, device: torch.device | str, folds: int
 ) -> tuple[Float[np.ndarray, "held_out classes"], Int[np.ndarray, "held_out"]]:
-    """Predictions for labels that the fit lacks, and their classes."""
+    """Predictions for held-out labels, and the labels."""
     graph = _without_copies(graph)
     held_out = stratified_folds(graph, graph.known, folds, seed)
     probabilities = fits_without(graph, method, held_out, seed, device).probabilities
@@ -161,8 +160,8 @@ def held_out_probabilities(
 
 
 def _without_copies(graph: Graph) -> Graph:
-    """The graph without features that look like a copy of the labels; neighbours in the others replace edges that join
-    neighbours in all features."""
+    """The graph without features that look like a copy of the labels. Edges that join nearest neighbours in all
+    features are replaced by nearest neighbours in the others."""
     copies, features = label_copies(graph), graph.features
     if features is None or not len(copies):
         return graph
@@ -170,7 +169,7 @@ def _without_copies(graph: Graph) -> Graph:
     adjacency, k = graph.adjacency, int(np.diff(graph.adjacency.indptr).min())
     some = np.arange(0, graph.num_nodes, -(-graph.num_nodes // COMPARED_NODES))
     for metric in METRICS[:3] if len(kept) and 0 < k < graph.num_nodes else ():
-        near = neighbour_search(features, k + 1, metric)(features[some])  # with the node itself
+        near = neighbour_search(features, k + 1, metric)(features[some])  # includes the node itself
         if (adjacency[np.repeat(some, k + 1), near.ravel()] > 0).mean() >= NEIGHBOUR_SHARE * k / (k + 1):
             adjacency = neighbour_graph(features[:, kept], k, metric)
             break
@@ -183,9 +182,10 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     """The features that look like a copy of the given labels.
 
     Either a feature has one value on all unlabelled nodes and another on m labelled ones, which happens by chance with
-    probability (labels / nodes)^m. Or it predicts the labels alone: each of the k classes has its own value, up to
-    noise, with probability k! n_1! ... n_k! / N!. A category, which several features encode, is one column here.
-    Columns are copies if chance would make one of them look like that with a probability below `COPY_CHANCE`.
+    probability (labels / nodes)^m. Or it predicts the labels without other features: each of the k classes
+    has its own value, up to noise, which has probability k! n_1! ... n_k! / N!. A category, which several features
+    encode, is one column here. Columns are copies if the probability of any such column by chance is below
+    `COPY_CHANCE`.
     """
     features, known = graph.features, graph.known[np.argsort(graph.labels[graph.known], kind="stable")]
     rest = np.setdiff1d(np.arange(graph.num_nodes), known)
@@ -205,7 +205,7 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     for column, own in outputs.items():
         if column.kind == "category":
             values[:, own[0]] = values[:, own].argmax(axis=1)
-    order = np.argsort(values, axis=0, kind="stable")  # of equal values, the first classes first
+    order = np.argsort(values, axis=0, kind="stable")  # ties in the order of the classes
     classes, steps = graph.labels[some][order], np.diff(np.take_along_axis(values, order, axis=0), axis=0)
     changes = classes[1:] != classes[:-1]
     _, sizes = np.unique(graph.labels[some], return_counts=True)
@@ -222,8 +222,8 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
 
 
 def predictive_columns(graph: Graph) -> dict[str, int]:
-    """The named columns that predict (nearly) all labels alone, one class per value, with the number of labels
-    predicted.
+    """The named columns that each predict (nearly) all labels, one class per value, with the number of predicted
+    labels.
 
     A column with v values and e errors among N labels of k classes does so by chance with a probability of at most
     k^v · binom(N, e) (k - 1)^e · n_1! ... n_k! / N!.
@@ -244,7 +244,7 @@ def predictive_columns(graph: Graph) -> dict[str, int]:
         errors = len(known) - int(table.max(axis=1).sum())
         patterns = gammaln(len(known) + 1) - gammaln(errors + 1) - gammaln(len(known) - errors + 1)
         patterns += len(table) * math.log(len(counts)) + errors * math.log(max(1, len(counts) - 1))
-        if len(table) > MAX_VALUES_PER_CLASS * len(counts):  # a car model determines its class, and is no copy
+        if len(table) > MAX_VALUES_PER_CLASS * len(counts):  # a car model, say, determines its class but is not a copy
             continue
         if errors <= MAX_ERRORS_OF_COPY * len(known) and patterns - labelings < math.log(COPY_CHANCE / len(columns)):
             found[column.name] = len(known) - errors
@@ -256,7 +256,7 @@ def _dense(table: sp.csr_array | np.ndarray) -> np.ndarray:
 
 
 def binomial_cdf(successes: int, trials: int, probability: float) -> float:
-    """P(X <= successes) of a binomial X, by the incomplete beta function; `scipy.stats` takes half a second to import.
+    """P(X <= successes) for a binomial X, by the incomplete beta function, since importing `scipy.stats` is slow.
 
     >>> binomial_cdf(1, 2, 0.5)
     0.75
@@ -268,11 +268,11 @@ def binomial_cdf(successes: int, trials: int, probability: float) -> float:
 
 
 def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str = "cpu") -> float:
-    """The temperature at which the mean confidence over unlabelled nodes is the expected accuracy; predicted classes do
-    not change. mt-plus applies its own during the fit.
+    """The temperature at which the mean confidence over unlabelled nodes equals the expected accuracy. Predicted
+    classes do not change. mt-plus applies its own temperature during the fit.
 
-    The method is fitted again without each fold of the given labels, all fits in one stack. Apply the temperature by
-    `tempered(model.label_distributions_, temperature)`.
+    The method is fitted again without each fold of the given labels, all fits in one stack. Apply the temperature
+    with `tempered(model.label_distributions_, temperature)`.
     """
     graph = model.graph_
     if why_not := why_not_measurable(graph, model.method_):
@@ -290,12 +290,12 @@ def temperature(model: FittedModel, *, seed: int = 0, device: torch.device | str
 class PredictionSets:
     """A set of classes for each node; a share `coverage` of the sets contains the true class.
 
-    The guarantee holds for nodes exchangeable with the held-out labels. Labels selected for being easy give none.
+    The guarantee holds for nodes exchangeable with the held-out labels. Labels selected for being easy do not give it.
     """
 
     contains: Bool[np.ndarray, "nodes classes"]
     coverage: float
-    least_probability: float  # a set contains the classes of at least this probability
+    least_probability: float  # a set contains the classes with at least this probability
     held_out: Int[np.ndarray, "held_out"]  # labelled nodes used for calibration
     class_names: tuple[str, ...]
 
@@ -311,7 +311,7 @@ class PredictionSets:
 def prediction_sets(
     model: FittedModel, coverage: float = 0.9, *, seed: int = 0, device: torch.device | str = "cpu"
 ) -> PredictionSets:
-    """Sets of classes by split conformal prediction (Vovk et al., 2005; on graphs, Huang et al., 2023).
+    """Prediction sets by split conformal prediction (Vovk et al., 2005; on graphs, Huang et al., 2023).
 
     Half of the given labels, but at least as many as `coverage` needs, are held out, and the method is fitted with the
     others. One label of each class always stays. Each set contains the most probable class; the set of a labelled node
@@ -324,8 +324,8 @@ def prediction_sets(
     if len(spare) < needed:
         reachable = math.floor(100 * len(spare) / (len(spare) + 1)) / 100
         raise InputError(
-            f"coverage {coverage:g} needs {needed} labels to hold out, and {len(spare)} of {len(graph.known)} can be "
-            f"held out, since one of each class must stay; label {needed - len(spare)} more nodes"
+            f"coverage {coverage:g} needs {needed} held-out labels; {len(spare)} of {len(graph.known)} are available, "
+            f"since one of each class must stay; label {needed - len(spare)} more nodes"
             + (f", or ask for at most {reachable:g}" if len(spare) else "")
         )
     held_out = np.sort(spare[: max(needed, min(len(spare), len(graph.known) // 2))])
@@ -339,7 +339,7 @@ def prediction_sets(
 
 
 def conformal_threshold(scores: Float[np.ndarray, "held_out"], coverage: float) -> float:
-    """The ⌈(n + 1) coverage⌉-th smallest of n scores, an upper bound of a new score with probability `coverage`.
+    """The ⌈(n + 1) coverage⌉-th smallest of n scores: an upper bound of a new score with probability `coverage`.
 
     >>> conformal_threshold(np.arange(1, 20) / 20, coverage=0.9)  # the 18th of 19
     0.9
@@ -347,7 +347,7 @@ def conformal_threshold(scores: Float[np.ndarray, "held_out"], coverage: float) 
     needed = _labels_needed(coverage)
     if len(scores) < needed:
         raise InputError(
-            f"coverage {coverage:g} needs {needed} held-out labels and there are {len(scores)}; "
+            f"coverage {coverage:g} needs {needed} held-out labels, not {len(scores)}; "
             "hold out more, or lower the coverage"
         )
     rank = math.ceil((len(scores) + 1) * coverage - 1e-9)  # 0.7 * 10 must not round up to 8

@@ -1,4 +1,4 @@
-"""The fitted model as seen by explanations of a fit, and the weights of its peers."""
+"""The attributes of a fitted model that explanations read, and the weights of its peers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mtgcn.task import PeerReport
 if TYPE_CHECKING:
     from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
-LEADING_SHARE = 0.8  # of the total weight, held by the leading peers
-DECIDES_ABOVE = 0.5  # of the total weight
+LEADING_SHARE = 0.8  # share of the total weight that the leading peers have together
+DECIDES_ABOVE = 0.5  # share of the total weight from which a single peer decides
 WEAK_TEACHING = 0.5
 FEATURES = "features"  # the peer that uses no edges
 
@@ -47,12 +47,12 @@ class FittedModel(Protocol):
 
 @dataclass(frozen=True)
 class PeerContribution:
-    """The part of one peer in the prediction of one fit."""
+    """The contribution of one peer to the predictions of a fit."""
 
     name: str
     weight: float  # the weights of all peers sum to 1
-    held_out_accuracy: float | None  # None where it was not measured
-    agreement: float  # share of nodes where peer and model predict the same class
+    held_out_accuracy: float | None  # None if it was not measured
+    agreement: float  # share of nodes for which peer and model predict the same class
 
 
 def contributions(report: PeerReport) -> list[PeerContribution]:
@@ -85,7 +85,7 @@ def who_decides(peers: Sequence[PeerContribution]) -> str:
 
 
 def accuracy_of_features(peers: Sequence[PeerContribution]) -> float | None:
-    """Held-out accuracy of the peer that uses features alone; None where it is not among these peers."""
+    """Held-out accuracy of the peer that uses features alone; None without such a peer."""
     return next((peer.held_out_accuracy for peer in peers if peer.name == FEATURES), None)
 
 
@@ -97,23 +97,23 @@ def teaching_remark(teaching: float) -> str | None:
 
 
 def peer_weights(model: FittedModel) -> Float[np.ndarray, "peers"] | None:
-    """The weights of the peers; None where the method does not report any."""
+    """The weights of the peers; None if the method does not report them."""
     return None if model.peer_report_ is None else model.peer_report_.weights[0]
 
 
 def leading_peers(weights: Float[np.ndarray, "peers"]) -> Int[np.ndarray, "leading"]:
-    """The peers with the largest weights, in decreasing order, that hold 80 % of the total weight together.
+    """The peers with the largest weights, in decreasing order, which together have 80 % of the total weight.
 
-    Peers of little weight differ from the others nearly everywhere without any effect on predictions.
+    Peers with small weights are left out: they often disagree but hardly affect predictions.
     """
     order = np.argsort(-weights, kind="stable")
     total = np.cumsum(weights[order], dtype=np.float64)
-    return order[: np.argmax(total >= LEADING_SHARE - 1e-6) + 1]  # up to rounding
+    return order[: np.argmax(total >= LEADING_SHARE - 1e-6) + 1]  # allows for rounding
 
 
 def peers_agree(
     peers: Float[np.ndarray, "peers nodes classes"], weights: Float[np.ndarray, "peers"] | None
 ) -> Bool[np.ndarray, "nodes"]:
-    """Whether all peers, or the leading peers where weights are given, predict the same class for each node."""
+    """Whether all peers, or the leading peers if weights are given, predict the same class, for each node."""
     predicted = (peers if weights is None else peers[leading_peers(weights)]).argmax(axis=2)
     return (predicted == predicted[0]).all(axis=0)

@@ -1,4 +1,4 @@
-"""When to stop labelling: what more labels would bring, from the accuracy on held-out labels with fewer labels."""
+"""When to stop labelling: the expected gain of more labels, from the held-out accuracy with fewer labels."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from mtgcn.shapes import Float, Int
 
 MORE_LABELS = 10
-ENOUGH_BELOW = 0.01  # gain in accuracy
-FEW_DIVISOR = 4  # the learning curve uses all labels outside of a fold, and a quarter of all
+ENOUGH_BELOW = 0.01  # gain in accuracy below which labels are enough
+FEW_DIVISOR = 4  # the learning curve uses all labels outside a fold, and a quarter of all labels
 NORMAL_95 = 1.96
 
 
@@ -19,10 +19,10 @@ NORMAL_95 = 1.96
 class ExpectedGain:
     """The gain in accuracy that more labels are expected to bring, with a 95 % confidence interval."""
 
-    labels: int  # more labels
+    labels: int  # number of additional labels
     gain: float
     ci95: tuple[float, float]
-    enough: bool  # whether the gain is under a point
+    enough: bool  # whether the gain is below one point
 
     def __str__(self) -> str:
         low, high = (f"{100 * end:.1f}" for end in self.ci95)
@@ -35,12 +35,12 @@ def expected_gain(
 ) -> ExpectedGain | None:
     """Extrapolate the learning curve accuracy(n) = a - b / √n through two accuracies on held-out labels.
 
-    `gained` is 1 for held-out labels that a fit to many labels predicts and a fit to few does not, -1 for the opposite,
-    and `sizes` are the numbers of many and few. Two labels are added, of which one is gained, so that few held-out
-    labels never seem to be certain. None where the sizes are equal.
+    `gained` is 1 for held-out labels that only the fit to many labels predicts correctly, -1 for those that only the
+    fit to few predicts; `sizes` are the numbers of many and few labels. Two pseudo-observations (one gained, one not)
+    keep few held-out labels from looking certain. None if the sizes are equal.
 
-    >>> gained = np.array([1.0] * 9 + [0.0] * 89)  # then 10 points
-    >>> expected_gain(gained, (100, 25), labels=100, more=300)  # halves 1 / √n, as from 25 to 100
+    >>> gained = np.array([1.0] * 9 + [0.0] * 89)  # with the pseudo-observations: 10 points
+    >>> expected_gain(gained, (100, 25), labels=100, more=300)  # 1 / √n halves, as from 25 to 100
     ExpectedGain(labels=300, gain=0.05, ci95=(0.0206, 0.0794), enough=False)
     """
     if sizes[0] == sizes[1]:
@@ -55,7 +55,7 @@ def expected_gain(
 def some_labels(
     nodes: Int[np.ndarray, "labelled"], classes: Int[np.ndarray, "labelled"], seed: int
 ) -> list[Int[np.ndarray, "few"]]:
-    """Two random quarters of the labelled nodes of each class, at least one node each; disjoint if there are two.
+    """Two random quarters of the labelled nodes of each class, at least one node each; disjoint if the class has two.
 
     >>> [few.tolist() for few in some_labels(np.arange(6), np.array([0, 0, 0, 0, 0, 1]), seed=0)]
     [[1, 3, 5], [2, 5]]

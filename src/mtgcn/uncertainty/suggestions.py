@@ -34,22 +34,22 @@ from mtgcn.shapes import Bool, Float, Int
 from mtgcn.uncertainty.peer_weights import FittedModel, leading_peers, peer_weights
 from mtgcn.uncertainty.warnings import components_without_label
 
-# Smoothed features and centrality.
-DIMENSIONS = 50  # of the smoothed features
+# Settings of smoothed features and centrality.
+DIMENSIONS = 50  # number of smoothed features
 SMOOTHING_STEPS = 2
-RESTART = 0.15  # probability of PageRank
+RESTART = 0.15  # restart probability of PageRank
 PAGERANK_STEPS = 50
-# Suggestions of a fitted model.
+# Settings of suggestions with a fitted model.
 MAX_CLUSTERED_NODES = 20_000  # larger graphs are sampled by uncertainty
 MAX_REGIONS = 2_000
-CENTRE_DIVISOR = 8  # the centre of a region is one eighth of its nodes
-UNCERTAIN = 0.5  # of the entropy of the uniform distribution
-LONGEST_ROW = 160  # characters of the cells on one line
+CENTRE_DIVISOR = 8  # the centre of a region consists of one eighth of its nodes
+UNCERTAIN = 0.5  # relative entropy from which a node is uncertain
+LONGEST_ROW = 160  # maximum number of characters of a row on one line
 MIN_WEIGHT = 1e-9  # added to uncertainties used as weights, which may all be 0
-# First suggestions.
+# Settings of first suggestions.
 MAX_COMPARED_NODES = 4_000  # larger graphs are sampled
-BANDWIDTH_DIVISOR, MIN_BANDWIDTH_NODES = 20, 10  # σ is the distance to the nearest twentieth, at least to 10 nodes
-SIMILAR = 0.5  # similarity from which nodes count as similar
+BANDWIDTH_DIVISOR, MIN_BANDWIDTH_NODES = 20, 10  # σ: distance to the nearest twentieth of the nodes, at least 10
+SIMILAR = 0.5  # smallest similarity of similar nodes
 CENTRALITY_POWER = 0.5
 
 
@@ -58,16 +58,16 @@ class Suggestion:
     """A node to label, suggested by a model."""
 
     node: str | int  # id
-    index: int  # in the graph
-    score: float  # total uncertainty of the nodes it represents; 1 for one node without any information
-    predicted: str  # class
+    index: int  # position in the graph
+    score: float  # total uncertainty of the nodes that it represents; 1 for a node with a uniform prediction
+    predicted: str  # predicted class
     reason: str
     name: str = ""  # title of the row
-    cells: Mapping[str, str] = field(default_factory=dict)  # its own columns, as written
+    cells: Mapping[str, str] = field(default_factory=dict)  # columns of the node table, as text
 
     @property
     def title(self) -> str:
-        """The name with the id."""
+        """Name and id."""
         return f"{self.name} ({self.node})" if self.name else str(self.node)
 
     @property
@@ -103,8 +103,8 @@ class Suggestions(list[Suggestion]):
 class FirstSuggestion:
     """A node to label before there is a model."""
 
-    index: int  # in the graph
-    score: float  # gain in coverage, in nodes
+    index: int  # position in the graph
+    score: float  # gain in coverage, as a number of nodes
     reason: str
 
 
@@ -118,7 +118,7 @@ def suggest(
     labelled: Int[np.ndarray, "labelled"] | None = None,
     free: Bool[np.ndarray, "nodes"] | None = None,
 ) -> Suggestions:
-    """The nodes whose labels should improve the model most, best first.
+    """Nodes to label next, most useful first.
 
     `labelled` are all labelled nodes, by default those of the fit; `free` are the nodes that may be suggested, by
     default all others.
@@ -152,7 +152,7 @@ def uncertainty_of(
     peers: Float[np.ndarray, "peers nodes classes"] | None,
     weights: Float[np.ndarray, "peers"] | None = None,
 ) -> Float[np.ndarray, "nodes"]:
-    """The entropy of the prediction plus the Jensen-Shannon divergence of the peers, with their weights if given.
+    """Entropy of the prediction plus the Jensen-Shannon divergence of the peers, weighted if weights are given.
 
     The unit is the entropy of the uniform distribution.
 
@@ -168,8 +168,8 @@ def uncertainty_of(
 
 @cached_per_graph
 def smoothed_features(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
-    """Features, or structural features where there are none, reduced to 50 dimensions and averaged over neighbourhoods
-    of two steps; rows have unit length."""
+    """Features, or structural features of a graph without features, reduced to 50 dimensions and averaged over
+    neighbourhoods of two steps. Rows have unit length."""
     features: Any = (
         with_structural_features(graph).features if graph.features is None else scaled_features(graph, "length")
     )
@@ -190,7 +190,7 @@ def smoothed_features(graph: Graph) -> Float[np.ndarray, "nodes dimensions"]:
 
 def centrality(graph: Graph) -> Float[np.ndarray, "nodes"]:
     """PageRank."""
-    degree = graph.adjacency.sum(axis=1, dtype=np.float64)  # in doubles, for very small weights
+    degree = graph.adjacency.sum(axis=1, dtype=np.float64)  # double precision, for very small weights
     leave = (1 - RESTART) * np.divide(1, degree, out=np.zeros(graph.num_nodes), where=degree > 0)
     rank = np.full(graph.num_nodes, 1 / graph.num_nodes)
     for _ in range(PAGERANK_STEPS):  # the adjacency is symmetric
@@ -204,7 +204,7 @@ class Choice:
 
     node: int
     region: Int[np.ndarray, "some"]
-    uncertainty: float  # of the region
+    uncertainty: float  # total uncertainty of the region
     is_component: bool  # whether the region is a whole component without labels
 
 
@@ -217,8 +217,8 @@ def choose(
     free: Bool[np.ndarray, "nodes"],
     count: int,
 ) -> list[Choice]:
-    """`count` of the free nodes, best first. Neighbours are chosen together only if no other node is left."""
-    free, apart = free.copy(), free.copy()  # nodes that may be chosen, and those of them without a chosen neighbour
+    """Choose `count` of the free nodes, best first. Neighbours are chosen only if no other node is left."""
+    free, apart = free.copy(), free.copy()  # nodes that may be chosen; those without a chosen neighbour
     chosen: list[Choice] = []
 
     def choose_from(region: Int[np.ndarray, "some"], *, is_component: bool = False) -> None:
@@ -238,7 +238,7 @@ def choose(
         return np.union1d(labelled, [choice.node for choice in chosen]).astype(np.int64)
 
     size, next_size = max(1, graph.num_classes), max(1, graph.num_classes)
-    while len(chosen) < count and free.any():  # in rounds: one node per class twice, then doubled
+    while len(chosen) < count and free.any():  # rounds: twice one node per class, then doubled
         goal = len(chosen) + min(size, int(free.sum()))
         # 1  Components that would have a label if labels were spread evenly, by decreasing size.
         component, sizes = components_without_label(graph, covered())
@@ -288,14 +288,14 @@ def _regions(features: np.ndarray, uncertainty: np.ndarray, labelled: np.ndarray
 
 
 def _entropy(probabilities: np.ndarray) -> np.ndarray:
-    """In units of the entropy of the uniform distribution."""
+    """Entropy in units of the entropy of the uniform distribution."""
     logarithms = np.log(np.maximum(probabilities, np.finfo(probabilities.dtype).tiny))
     parts = np.where(probabilities > 0, -probabilities * logarithms, 0)
     return parts.sum(axis=-1) / np.log(max(2, probabilities.shape[-1]))
 
 
 def _reason(choice: Choice, model: FittedModel, uncertainty: np.ndarray) -> str:
-    """One sentence: which nodes the label represents, and the present prediction."""
+    """One sentence: which nodes the label represents, and the current prediction."""
     names, probabilities = model.graph_.class_names, model.label_distributions_[choice.node]
     size = len(choice.region)
     if choice.is_component:
@@ -330,7 +330,7 @@ def first_suggestions(
 
     def similarity(nodes: Int[np.ndarray, "some"]) -> Float[np.ndarray, "sample some"]:
         similar = np.exp(-_squared_distances(features[sample], features[nodes]) / (2 * squared_bandwidth))
-        similar[sample[:, None] == nodes] = 1  # also for a node without features and edges
+        similar[sample[:, None] == nodes] = 1  # also if a node has no features or edges
         return similar
 
     central = centrality(graph) ** CENTRALITY_POWER
@@ -346,10 +346,10 @@ def first_suggestions(
         candidates = np.sort(np.concatenate([by_centrality[:half], others]))
     similar = similarity(candidates)
     found: list[FirstSuggestion] = []
-    left = central[candidates]  # 0 once chosen
+    left = central[candidates]  # 0 for chosen nodes
     for _ in range(min(count, len(candidates))):
         gain = np.maximum(similar - covered[:, None], 0).sum(axis=0)
-        # Without any gain the most central node is chosen.
+        # Without a gain, the most central node is chosen.
         best = int(((gain + np.finfo(np.float32).eps) * left).argmax())
         node = int(candidates[best])
         improved = (similar[:, best] > covered) & (similar[:, best] >= SIMILAR)

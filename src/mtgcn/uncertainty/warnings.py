@@ -17,13 +17,13 @@ from mtgcn.uncertainty.peer_weights import FittedModel
 LOW_HOMOPHILY = 0.25  # between chance (0) and edges within classes only (1)
 LOW_PREDICTED_HOMOPHILY = 0.45  # higher, since predictions follow the edges
 SIGNIFICANCE_LEVEL = 0.05
-UNREACHED_SHARE = 0.1  # of all nodes, in components without a label
-UNEVEN_SHARE, MIN_UNEVEN_NODES = 0.8, 50  # of a predicted class, and unlabelled nodes, where accuracy misleads
+UNREACHED_SHARE = 0.1  # share of the nodes that lie in components without a label
+UNEVEN_SHARE, MIN_UNEVEN_NODES = 0.8, 50  # share of the largest predicted class, and number of unlabelled nodes
 COLLAPSED_BELOW = 0.5  # effective number of predicted classes, relative to that of the labels
-MIN_EXPECTED_NODES = 10  # of a class, by its share of the labels, for its absence to be reported
-DOMINANT_SHARE = 0.99  # of the squared norm of rows
+MIN_EXPECTED_NODES = 10  # expected nodes of a class, by its share of the labels, to report its absence
+DOMINANT_SHARE = 0.99  # share of the squared norm of rows in dominant columns
 DOMINANT_DIVISOR = 4  # at most a quarter of the columns, or one, can dominate
-MIN_SIZE_RATIO = 20  # of dominant columns to the others
+MIN_SIZE_RATIO = 20  # ratio of dominant columns to the others
 MAX_NAMED = 5
 
 
@@ -53,7 +53,7 @@ def label_warnings(graph: Graph) -> list[str]:
 
 
 def unlike_columns_warning(graph: Graph) -> str | None:
-    """Dense columns that dominate the norm of rows. Sparse tables, such as word counts, are not checked."""
+    """Warning about dense columns that dominate the norm of rows. Sparse tables, such as word counts, are exempt."""
     table = graph.features
     if not isinstance(table, np.ndarray) or np.count_nonzero(table) <= table.size / 2:
         return None
@@ -76,7 +76,7 @@ def unlike_columns_warning(graph: Graph) -> str | None:
 
 
 def copies_warning(graph: Graph) -> str | None:
-    """Columns that look like a copy of the labels: filled where labels are, or predicting (nearly) all of them."""
+    """Warning about columns that look like a copy of the labels: filled only where labels are, or predicting all."""
     names = np.array(graph.feature_names or range(graph.num_features), dtype=object)
     for column in graph.preprocessing.columns if graph.preprocessing and graph.feature_names else ():
         names[np.isin(names, column.outputs)] = column.name
@@ -104,7 +104,7 @@ def copies_warning(graph: Graph) -> str | None:
 
 
 def single_label_warning(graph: Graph) -> str | None:
-    """Classes with a single label."""
+    """Warning about classes with a single label."""
     single = np.flatnonzero(graph.label_counts == 1)
     if not len(single):
         return None
@@ -116,7 +116,7 @@ def single_label_warning(graph: Graph) -> str | None:
 def components_without_label(
     graph: Graph, labelled: Int[np.ndarray, "labelled"]
 ) -> tuple[Int[np.ndarray, "nodes"], Int[np.ndarray, "components"]]:
-    """The component of each node, and the size of each component, 0 for those with a label."""
+    """The component of each node, and the size of each component; 0 for components with a label."""
     count, component = connected_components(graph.adjacency, directed=False)
     sizes = np.bincount(component, minlength=count)
     sizes[component[labelled]] = 0
@@ -124,7 +124,7 @@ def components_without_label(
 
 
 def component_warning(graph: Graph) -> str | None:
-    """Large components without a label."""
+    """Warning about large components without a label."""
     component, sizes = components_without_label(graph, graph.known)
     unreached = int(sizes.sum())
     # Evenly spread labels would reach every component of this size.
@@ -142,9 +142,9 @@ def component_warning(graph: Graph) -> str | None:
 
 
 def homophily_warning(graph: Graph) -> str | None:
-    """Edges between labelled nodes join the same class hardly more often than chance.
+    """Warning if edges between labelled nodes join the same class hardly more often than by chance.
 
-    Tests at the 5 % level against a homophily of 0.25, where 0 is chance and 1 is edges within classes only.
+    The test is at the 5 % level against a homophily of 0.25, where 0 is chance and 1 is edges within classes only.
     """
     first, second = _edge_ends(graph)
     given = (graph.labels[first] >= 0) & (graph.labels[second] >= 0)
@@ -159,7 +159,7 @@ def homophily_warning(graph: Graph) -> str | None:
 
 
 def predicted_homophily_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
-    """The same for predictions, which overestimate homophily because they follow the edges."""
+    """The same warning for predictions, which overestimate homophily because they follow the edges."""
     first, second = _edge_ends(graph)
     predicted = probabilities.argmax(axis=1)
     same, chance = _same_class(predicted[first], predicted[second], graph.num_classes)
@@ -183,7 +183,7 @@ def chance_warning(model: FittedModel) -> str | None:
 
 
 def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
-    """Predictions of far fewer classes than the labels have, or of no node of one class."""
+    """Warning about predictions of far fewer classes than among the labels, or of no node of a class."""
     counts = graph.label_counts
     rest = np.setdiff1d(np.arange(graph.num_nodes), graph.known)
     if not len(rest):
@@ -208,7 +208,7 @@ def collapse_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes class
 
 
 def uneven_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
-    """Predictions of mostly one class, of which accuracy says little."""
+    """Warning about predictions of mostly one class, for which accuracy is misleading."""
     predicted = probabilities[graph.labels < 0].argmax(axis=1)
     share = np.bincount(predicted, minlength=graph.num_classes) / max(1, len(predicted))
     if len(predicted) < MIN_UNEVEN_NODES or share.max() < UNEVEN_SHARE:
@@ -226,7 +226,7 @@ def _listed(names: Sequence[Any], chosen: Int[np.ndarray, "some"]) -> str:
 
 
 def _edge_ends(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of every edge, self-loops left out."""
+    """The ends of every edge, without self-loops."""
     edges = graph.adjacency.tocoo()
     once = edges.row < edges.col
     return edges.row[once], edges.col[once]
@@ -245,6 +245,6 @@ def _share(homophily: float, chance: float) -> float:
 
 
 def _effective_classes(counts: np.ndarray) -> float:
-    """Exponential of the entropy of class shares."""
+    """Effective number of classes: the exponential of the entropy of class shares."""
     shares = counts[counts > 0] / max(1, counts.sum())
     return math.exp(-float((shares * np.log(shares)).sum()))

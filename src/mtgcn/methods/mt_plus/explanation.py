@@ -1,4 +1,4 @@
-"""Splits the answer of mt-plus for a node of the fit, exactly, into parts.
+"""Exact decomposition of mt-plus predictions for nodes of the fit.
 
     P = Σ_v w_v P_v,    z_v = log(P_v[a] / P_v[b]) = x_v · d_v,    P[a] - P[b] = Σ_v f_v z_v
 
@@ -15,8 +15,8 @@ A view that is linear in X, given the lengths of the node's own row and the acti
     x_v · d_v = Σ_s m_sᵀ X̂ G_vs + constant,    m_s = Â^k e_i or its personalised PageRank,
 
 which is a sum over columns of X̂ and over the nodes that m_s reaches. In the dual form of the regression, the same z_v
-is a sum over labelled nodes j of m_j (onehot(y_j) - p_j) (x_j · x_v) / 2λ, the pseudo labels, and what the solver left.
-Other views are one part.
+is a sum over labelled nodes j of m_j (onehot(y_j) - p_j) (x_j · x_v) / 2λ, the pseudo labels, and the residual of the
+solver. Other views are a single part.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from mtgcn.shapes import Float
 if TYPE_CHECKING:
     from mtgcn.graph import Graph
 
-LINEAR = (FEATURES, HOPS, NEAR, FAR, *ENCODERS, COLUMNS)  # given lengths and active units
+LINEAR = (FEATURES, HOPS, NEAR, FAR, *ENCODERS, COLUMNS)  # views linear in X, given lengths and active units
 STAGES = ("before", "after")
-TOLERANCE = 1e-3  # a peer whose probabilities are reproduced less exactly stays whole
+TOLERANCE = 1e-3  # peers whose probabilities are reproduced less exactly are not decomposed
 TINY = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class LinearPart:
-    """The log-odds of a peer as sums: over columns of X, over nodes, and over labelled nodes."""
+    """The log-odds of a peer as sums over columns of X, over nodes, and over labelled nodes."""
 
     directions: Float[np.ndarray, "features steps"]  # G
     by_column: Float[np.ndarray, "features"]
@@ -65,37 +65,37 @@ class LinearPart:
     by_node: Float[np.ndarray, "nodes"]
     labelled: Float[np.ndarray, "labelled"]
     pseudo_labels: float
-    residual: float  # what the solver left
+    residual: float  # residual of the solver
 
     @classmethod
     def weighted_sum(cls, factors: Sequence[float], parts: Sequence[LinearPart]) -> LinearPart:
-        """The parts of a sum of log-odds, each times its factor."""
+        """The parts of a weighted sum of log-odds."""
         names = [field.name for field in fields(cls)]
         return cls(*(sum(f * getattr(part, n) for f, part in zip(factors, parts, strict=True)) for n in names))
 
 
 @dataclass(frozen=True, eq=False)
 class PeerPart:
-    """What a peer contributes to the answer between two classes."""
+    """The contribution of a peer to the difference between two class probabilities."""
 
     name: str
     weight: float
-    probabilities: tuple[float, float]  # of the two classes
+    probabilities: tuple[float, float]  # probabilities of the two classes
     log_odds: float
-    factor: float  # difference of the two probabilities of the answer for each unit of log-odds
-    linear: LinearPart | None = None  # None: the view as a whole
+    factor: float  # change of the predicted difference per unit of log-odds
+    linear: LinearPart | None = None  # None: the view is a single part
 
 
 @dataclass(frozen=True, eq=False)
 class NodeSplit:
-    """The parts of the answer for a node."""
+    """The parts of the prediction for a node."""
 
     steps: Float[np.ndarray, "nodes steps"]  # weights m of the nodes that the views of the node read
     peers: tuple[PeerPart, ...]
 
 
 class Explainer:
-    """Splits answers for the nodes of a fitted graph. The first part of the work is done once, here."""
+    """Decomposes predictions for nodes of a fitted graph. What does not depend on the node is computed once, here."""
 
     def __init__(
         self, settings: MTPlusSettings, names: tuple[str, ...], parameters: Mapping[str, np.ndarray], graph: Graph
@@ -105,7 +105,7 @@ class Explainer:
         basis = parameters[f"{FEATURES}/basis"]
         self.matrices = {FEATURES: basis, NEAR: basis, FAR: basis, HOPS: basis @ parameters[f"{HOPS}/basis"]}
         self.matrices |= {name: parameters[f"{name}/weight"] for name in ENCODERS if name in names}
-        self.row_scale = np.ones(graph.num_nodes)  # of the columns view, relative to rows of length 1
+        self.row_scale = np.ones(graph.num_nodes)  # row lengths of the columns view; other views have length 1
         if COLUMNS in names:
             self.matrices[COLUMNS] = np.eye(graph.num_features, dtype=np.float32)
             mean_length = np.maximum(parameters[f"{WAVES}/length"], MIN_ROW_LENGTH)
@@ -114,7 +114,7 @@ class Explainer:
         self.labelled = graph.known
         classes = torch.from_numpy(graph.labels[graph.known])[None]
         share = torch.full((1, len(graph.known)), 1 / len(graph.known), dtype=torch.float64)
-        # By view: rows of the labelled nodes and, by stage, coefficients, those of labels and what the solver left.
+        # By view: rows of the labelled nodes; by stage: coefficients, coefficients of labels, residual of the solver.
         self.duals: dict[str, tuple[np.ndarray, dict[str, list[np.ndarray]]]] = {}
         linear = [name for name in LINEAR if name in names and f"{name}/pseudo" in parameters]
         for name, table in views_elsewhere(parameters, settings, graph.without_labels, torch.device("cpu"), linear):
@@ -134,11 +134,11 @@ class Explainer:
         return torch.from_numpy(self.parameters[name].astype(np.float64))
 
     def _scale(self, name: str, stage: str) -> float:
-        """Logits before teaching are divided by the temperature."""
+        """The factor of the logits: before teaching they are divided by the temperature."""
         return 1 / float(self.parameters[f"{name}/temperature"][0]) if stage == "before" else 1.0
 
     def _penalty(self, name: str, stage: str) -> Tensor:
-        """The penalty that the coefficients were fitted with."""
+        """The penalty with which the coefficients were fitted."""
         penalty = self._tensor(f"{name}/penalty")
         if stage == "after":
             return penalty.clamp(max=self.settings.taught_penalty)
@@ -146,7 +146,7 @@ class Explainer:
         return tried[(tried.log() - penalty.log()).abs().argmin()][None]
 
     def split(self, node: int, first: int, second: int, by_peer: Float[np.ndarray, "peers classes"]) -> NodeSplit:
-        """The parts of the answer between two classes. `by_peer` are the node's probabilities by peer."""
+        """The parts of the difference between two classes. `by_peer` are the node's probabilities by peer."""
         keys, steps = self._steps(node)
         profile = np.asarray(self.features.T @ steps, dtype=np.float64)  # features, steps
         parts = []

@@ -9,7 +9,7 @@ Nodes of the fit keep their rows, and new nodes read them. In a walk of K steps 
     Â_nn  rows and columns of Â for the new nodes
     Â_nf  its columns for the nodes of the fit, with the degrees that they have if the new node alone joins
 
-Neither do other rows of the call change a prediction, nor does the size of the graph change its cost.
+A prediction does not depend on other new nodes of the call, and its cost does not depend on the size of the graph.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from mtgcn.methods.mt_plus.settings import SCALING, ViewSettings
 from mtgcn.methods.mt_plus.views import Inputs, each_view, own_sizes, transferable
 from mtgcn.shapes import Float
 
-KEPT_STEPS = 2  # of a walk, the last ones before its end
+KEPT_STEPS = 2  # steps of a walk that are kept: the last ones before its end
 
 
 class FittedInputs(Inputs):
-    """Computes the views of the fitted graph once more and keeps what new nodes read: steps of walks, and sizes."""
+    """Recomputes the views of the fitted graph and keeps what new nodes read: steps of walks, and sizes."""
 
     def __init__(
         self, graph: Graph, settings: ViewSettings, device: torch.device, parameters: Mapping[str, np.ndarray]
@@ -45,7 +45,7 @@ class FittedInputs(Inputs):
         self.unit = float(graph.adjacency.sum(dtype=np.float64) / self.degrees.sum()) if adjacency.nnz else 1.0
         self.walks: list[list[Tensor]] = []
         self.tensors: dict[int, Tensor] = {}  # parameters on the device, by the identity of their arrays
-        self.of_parameters = set(map(id, parameters.values()))  # other arrays are freed, and others take their identity
+        self.of_parameters = set(map(id, parameters.values()))  # other arrays are freed and their identities reused
         self.names = transferable(parameters)
         for _ in each_view(self, self.names):
             pass  # the rows themselves are not needed
@@ -60,7 +60,7 @@ class FittedInputs(Inputs):
 
 
 class NewInputs(Inputs):
-    """What the views of new nodes are computed from: their features, their edges, and the rows of the fit."""
+    """Inputs of the views of new nodes: their features, their edges, and the rows of the fit."""
 
     def __init__(self, fitted: FittedInputs, new: Graph, to_known: sp.csr_array) -> None:
         super().__init__(new, fitted.settings, fitted.device, parameters=fitted.parameters)
@@ -71,7 +71,7 @@ class NewInputs(Inputs):
         parts = (to_read, among)
         self.degrees = np.sum([np.bincount(rows, values, new.num_nodes) for rows, _, values in parts], axis=0)
         rows, columns, values = to_read
-        of_read = fitted.degrees[self.read][columns] + values  # as if the new node alone had joined
+        of_read = fitted.degrees[self.read][columns] + values  # degrees as if only the new node had joined
         self.from_read = self._sparse(rows, columns, values / np.sqrt((1 + self.degrees[rows]) * (1 + of_read)))
         self.to_read = sp.csr_array((values, (rows, columns)), (new.num_nodes, len(self.read)))
         rows, columns, values = (np.concatenate(parts) for parts in zip(among, loops, strict=True))
@@ -96,7 +96,7 @@ class NewInputs(Inputs):
 
     @property
     def operators(self) -> GraphOperators:
-        """X of the new nodes. Walks do not read Â, so that it is not computed."""
+        """The features of the new nodes. Â is not computed, since walks do not read it."""
         if self.device.type != "cpu":
             return super().operators
         operators: GraphOperators = self._once(
@@ -106,10 +106,10 @@ class NewInputs(Inputs):
         return operators
 
     def trim(self) -> None:
-        """A few rows are not worth the time."""
+        """Does nothing: a few rows free little memory."""
 
     def to_device(self, values: np.ndarray) -> Tensor:
-        tensors = self.fitted.tensors  # shared by all calls
+        tensors = self.fitted.tensors  # shared between calls
         if id(values) not in self.fitted.of_parameters:
             return super().to_device(values)
         if id(values) not in tensors:
@@ -134,7 +134,7 @@ class NewInputs(Inputs):
 def _entries(
     matrix: sp.csr_array, columns: np.ndarray | None, unit: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, columns and values in units of the mean weight."""
+    """Rows, columns and values of a matrix, in units of the mean weight."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows, (matrix.indices if columns is None else columns).astype(np.int64), matrix.data / unit
 

@@ -5,7 +5,7 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("node-data").textContent);
 
 const nodes = (() => {
-  // Edges are stored at one end; neighbours lists those of both.
+  // Edges are stored at one end; `neighbours` has them at both.
   const neighbours = data.ids.map(() => []);
   data.edges.forEach((others, node) => others.forEach((other) => {
     neighbours[node].push(other);
@@ -40,7 +40,7 @@ function prediction(node) {
   return given === nodes.predicted(node) ? `${found}; labelled` : `${found}; label: ${className(given)}`;
 }
 
-// Names come from user files: children that are strings become text, never HTML.
+// Names come from user files, so strings become text nodes, never HTML.
 function element(kind, attributes, ...children) {
   const made = document.createElement(kind);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -58,7 +58,7 @@ function nodeButton(node) {
   return button;
 }
 
-// Listeners for changes of the selected node and of the filter.
+// Listeners to changes of the selected node and of the filter.
 const onSelect = [], onFilter = [];
 let selected = null;
 const filter = { text: "", class: "", certainty: "", lasso: null };
@@ -160,7 +160,7 @@ for (const button of document.querySelectorAll("[data-suggested]"))
     second: (node) => nodes.likely(node)[1]?.probability ?? 0,
     neighbours: nodes.degree,
   };
-  const FIRST_DOWN = ["probability", "second", "neighbours"];  // sorted from the largest first
+  const FIRST_DOWN = ["probability", "second", "neighbours"];  // columns whose first sort is descending
   let sorting = { key: "node", down: false }, listed = allNodes, drawn = "", printing = false;
 
   function list() {

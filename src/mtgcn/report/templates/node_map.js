@@ -1,6 +1,6 @@
-// The map of the page of a fit and of the studio: points by WebGL; names, edges and lasso in an SVG above them.
+// The map on the page of a fit and in the studio: points in WebGL; names, edges and lasso in an SVG above them.
 const NO_CLASS = 65535, REACH = 14, CLOSEST = 60, MARGIN = 20, LINE = 19, CELLS = 8, SHAPES = 5;
-const NONE = 0, DOUBT = 1, FAIR = 2, SURE = 3, YOURS = 4;  // how a point is drawn; higher ones are on top
+const NONE = 0, DOUBT = 1, FAIR = 2, SURE = 3, YOURS = 4;  // kinds of points; higher numbers are drawn on top
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 const VERTEX = `#version 300 es
@@ -22,7 +22,7 @@ void main() {
   gl_Position = vec4((vec2(x, y) - centre) * unit, 0, 1);
   gl_PointSize = 2. * whole;
 }`;
-// Discs, squares, triangles, diamonds and crosses; hollow for doubt, with a ring for labels.
+// Shapes: disc, square, triangle, diamond and cross; hollow for uncertain predictions, with a ring for labels.
 const FRAGMENT = `#version 300 es
 precision highp float;
 in vec3 colour;
@@ -88,9 +88,9 @@ const grouped = (number) => number.toLocaleString("en").replaceAll(",", "\u202f"
 const between = (low, value, high) => Math.min(high, Math.max(low, value));
 
 export class NodeMap {
-  // x, y: coordinates. levels: the confidence from which a prediction is sure, and below which it is in doubt.
-  // about(node): the lines of the hint, texts or elements, or a promise of them. onNode(node): a click or Enter. onLasso(nodes): none when the lasso is removed.
-  // Optional: total: nodes of the graph. neighboursOf(node): shown while the pointer is on a node. marks: nodes with a
+  // x, y: coordinates. levels: the confidence above which a prediction is sure and below which it is uncertain.
+  // about(node): the lines of the hint, texts or elements, or a promise of them. onNode(node): on a click or Enter. onLasso(nodes): without nodes when the lasso is removed.
+  // Optional: total: number of nodes in the graph. neighboursOf(node): shown while the pointer is on a node. marks: nodes with a
   // number. wheel: whether the wheel zooms; otherwise Ctrl and the wheel do, as pinching does.
   constructor(frame, options) {
     Object.assign(this, { marks: [], neighbours: [], names: [], classes: null, only: -1, selected: -1, pointed: -1, lasso: [], frames: 0, stale: true }, options);
@@ -187,7 +187,7 @@ export class NodeMap {
     const box = this.canvas.getBoundingClientRect(), unit = this.unit();
     return [this.view.x + (clientX - box.left - this.width / 2) / unit, this.view.y + (clientY - box.top - this.height / 2) / unit];
   }
-  // The node with the least cost, given its offset from a place; -1 if none is below the limit.
+  // The node with the smallest cost(offset from a place); -1 if none is below the limit.
   best(x, y, limit, cost) {
     let found = -1, least = limit;
     for (let node = 0; node < this.x.length; node++) {
@@ -245,7 +245,7 @@ export class NodeMap {
   }
   restyle() { this.stale = true; this.draw(); }
   draw() { if (this.gl) this.frame ??= requestAnimationFrame(() => { this.frame = null; this.paint(); }); }
-  // Colours, shapes and the order of the points, and a place for the name of each class.
+  // Colours, shapes and drawing order of the points, and the position of each class name.
   style() {
     const css = getComputedStyle(this.canvas), count = this.x.length, seen = {};
     const rgb = (name) => [1, 3, 5].map((at) => parseInt(css.getPropertyValue(`--${name}`).trim().slice(at, at + 2), 16));

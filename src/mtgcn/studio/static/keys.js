@@ -1,6 +1,6 @@
-// Keys of the whole page except inside fields. Each is sent with the node shown when it was pressed, so that a key
-// pressed twice never labels a node that was not seen. And the focus: when the focused element is drawn again, the new
-// one gets it.
+// Keys of the whole page except inside fields. Each is sent with the node that was shown when it was pressed, so that a
+// key pressed twice never labels an unseen node. Also restores the focus: when the focused element is redrawn, the new
+// element gets it.
 const KEYS = /^[0-9a-z]$|^Arrow(Left|Right)$/;
 
 const nameOf = (one) => one.dataset.keep ?? one.dataset.class ?? one.dataset.column ?? (one.ariaLabel || one.textContent);

@@ -1,4 +1,4 @@
-// The map of the studio. It fetches arrays as bytes, one after the other; the nodes in the lasso leave as bits.
+// The map of the studio. It fetches arrays as bytes, one after the other, and sends the nodes in the lasso as bits.
 import { NodeMap } from "/node_map.js";
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -25,7 +25,7 @@ export default {
     colour(address, names) {
       this.inTurn(async () => {
         const found = await this.bytes(address), count = this.map.x.length;
-        if (found.byteLength !== 4 * count) return;  // the nodes are another sample now, whose colours follow
+        if (found.byteLength !== 4 * count) return;  // colours of another sample; those of the current sample follow
         this.map.colour(new Uint16Array(found, 0, count), new Uint8Array(found, 2 * count, count), new Uint8Array(found, 3 * count), names);
       });
     },
