@@ -69,7 +69,7 @@ def test_few_scored_nodes_warn(mtgcn_command, own):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "public"], "own files have no public split"),
+        (["--split", "public"], "--split public requires --dataset"),
         (["--latex", "."], "is a folder; give a file name"),
         (["--report", "nodes.csv/page.html"], "nodes.csv is a file"),
         (["--out", "nodes.csv"], "nodes.csv is a file; give a folder for rows"),

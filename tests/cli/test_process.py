@@ -46,7 +46,7 @@ def mtgcn(*arguments, **streams):
 @pytest.mark.parametrize("arguments", [["--version"], ["fit", "--help"]])
 def test_full_standard_output_is_one_line(full, arguments):
     done = mtgcn(*arguments, stdout=full)
-    message = "cannot write to standard output: No space left on device; make room there, or send it elsewhere"
+    message = "cannot write to standard output: No space left on device; free some space, or redirect it"
     assert (done.returncode, done.stderr) == (2, f"mtgcn: error: {message}\n")
 
 
@@ -64,7 +64,7 @@ def test_closed_standard_output(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     for out in ("-", "/dev/stdout"):
         done = mtgcn("predict", tmp_path, "--out", out, **closed)
-        message = f"mtgcn: error: --out {out} where standard output is closed; give a file\n"
+        message = f"mtgcn: error: --out {out} requires standard output, which is closed; give a file\n"
         assert (done.returncode, done.stderr) == (2, message)
 
 

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 
-GC_THRESHOLD = 100_000  # objects between two collections; with Python's default there are a thousand while torch loads
+GC_THRESHOLD = 100_000  # objects between two collections; Python's default causes a thousand while torch loads
 
 
 def collect_rarely() -> None:
@@ -38,7 +38,7 @@ def flush_output() -> None:
 def unwritable_output(error: OSError) -> str:
     """The message about standard output that cannot be written, which is then discarded."""
     discard_output()
-    return f"cannot write to standard output: {error.strerror}; make room there, or send it elsewhere"
+    return f"cannot write to standard output: {error.strerror}; free some space, or redirect it"
 
 
 def discard_output() -> None:
