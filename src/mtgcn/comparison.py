@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 
 from mtgcn.environment import chosen_device
@@ -18,17 +16,16 @@ from mtgcn.estimator.graph_model import GraphModel, chosen_method
 from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
 from mtgcn.experiments.protocol import PUBLIC, RANDOM
 from mtgcn.experiments.scoring import MEASURES, SCORES, check_score, silent_fitting
-from mtgcn.graph import UNLABELED, Graph
+from mtgcn.graph import Graph
 from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
+from mtgcn.methods.scikit_learn import Estimator
 from mtgcn.report import comparisons, pages, progress, tables
 from mtgcn.storage.files import write_file
-from mtgcn.task import Prediction, Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-MAX_DENSE_VALUES = 2**27  # of features that scikit-learn's estimators see as a dense table
 DEFAULT_METHODS = ("gcn", "mt-gcn", "mt-plus")
 
 
@@ -178,37 +175,3 @@ def _method(given: Any) -> tuple[str, Method]:
         return kind.__name__, Estimator(estimator=own)
     method = as_method(own)
     return next((name for name, one in METHODS.items() if one is type(method)), type(method).__name__), method
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimator(Method):
-    """A scikit-learn classifier on the features of the nodes; semi-supervised ones also see the unlabelled nodes."""
-
-    estimator: Any
-
-    def fit(self, task: Task) -> Prediction:
-        from sklearn.base import clone
-
-        table: Any = task.graph.features
-        labelled = task.labelled
-        if sp.issparse(table) and np.prod(table.shape) <= MAX_DENSE_VALUES:
-            table = table.toarray()  # which every estimator takes
-        shares = np.zeros((task.runs, task.num_nodes, task.num_classes), dtype=np.float32)
-        for run, seed in enumerate(task.seeds):
-            model = clone(self.estimator)
-            settings = model.get_params().items()
-            unset = [name for name, value in settings if name.endswith("random_state") and value is None]
-            model.set_params(**dict.fromkeys(unset, seed % 2**32))
-            here = labelled.present[run]
-            nodes, classes = (part[run][here].cpu().numpy() for part in (labelled.index, labelled.classes))
-            rows = nodes
-            if type(model).__module__.startswith("sklearn.semi_supervised"):
-                rows, known = np.arange(task.num_nodes), classes
-                classes = np.full(task.num_nodes, UNLABELED)
-                classes[nodes] = known
-            model.fit(table[rows], classes)
-            if hasattr(model, "predict_proba"):
-                shares[run][:, model.classes_] = model.predict_proba(table)
-            else:
-                shares[run][np.arange(task.num_nodes), model.predict(table)] = 1
-        return Prediction(shares)

@@ -132,8 +132,8 @@ def versions() -> dict[str, str]:
 def check_versions(there: Mapping[str, str], here: Mapping[str, str], place: str) -> None:
     """Raise if another process has different versions, and would therefore compute different results."""
     for name, version in here.items():
-        if there[name] != version:
+        if there.get(name) != version:
             raise InputError(
-                f"{place} has {name} {there[name]}, this process has {version}; "
+                f"{place} has {name} {there.get(name)}, this process has {version}; "
                 "install the same version, since results would differ"
             )

@@ -122,12 +122,15 @@ def test_invalid_options(fit, more, message, capsys):
     assert printed.err.count("\n") == 1
 
 
-def test_other_folders_are_not_touched(folder, fit, capsys):
-    (folder / "result").mkdir()
-    (folder / "result" / "thesis.txt").write_text("mine")
+@pytest.mark.parametrize("mine", ["thesis.txt", "card.json", "old/predictions-2.csv"])
+def test_other_folders_are_not_touched(folder, fit, mine, capsys):
+    own = [folder / "result" / name for name in (mine, "predictions-2024.csv", "notes.txt")]
+    for path in own:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
     assert fit() == 2
     assert "is not empty and contains no results" in capsys.readouterr().err
-    assert (folder / "result" / "thesis.txt").read_text() == "mine"
+    assert all(path.read_text() == "{}" for path in own)
 
 
 def test_shards_need_both_tables(folder, capsys):

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from mtgcn import read_graph
 from mtgcn.errors import InputError
-from mtgcn.io.encoder import SentenceEncoder
+from mtgcn.io.encoder import SentenceEncoder, encoded_column
 from mtgcn.io.preprocessing import Preprocessor
 from mtgcn.io.text import WEIGHT
 
@@ -96,3 +96,15 @@ def test_unreadable_encoders(folder, name, content, message):
     (folder / name).write_text(content)
     with pytest.raises(InputError, match=message):
         SentenceEncoder.of(str(folder))
+
+
+def test_other_pooling_is_refused(folder):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": false}')
+    with pytest.raises(InputError, match="does not average the tokens"):
+        SentenceEncoder.of(str(folder))
+
+
+def test_folders_are_stored_as_absolute_paths(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    assert encoded_column("text", ["sun"], folder.name).encoder == str(folder)

@@ -79,7 +79,7 @@ def test_label_records_in_gzip(write):
         ("[]", r"holds '\[\]'; give a list of records"),
         ("[1, 2]", "give a list of records"),
         ('[{"id": 1, "x": [1, 2]}]', "column 'x' is of type list.*; give text or numbers, one column for each feature"),
-        ('{"0": [1', "nodes.json is not JSON .*; was it cut off"),
+        ('{"0": [1', "nodes.json is not JSON .*; correct it, or write it again"),
         ("[" * 100_000, "nodes.json is not JSON"),
         (b"\xff\xfe\xff", "nodes.json is not JSON"),
         ('[{"id": "\\ud800"}]', "nodes.json holds an unpaired surrogate"),

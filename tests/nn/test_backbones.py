@@ -213,7 +213,7 @@ class Fixed(nn.Module):
         (nn.Linear(12, 3), r"forward of Linear takes \(input\); give a module that takes \(x, edge_index\)"),
         (NeighbourSum(12, 4), r"NeighbourSum returned a tensor of \(40, 4\), expected 40 nodes x 3 classes"),
         (lambda features, classes: "no", r"backbone\(features, classes\) made a str"),
-        (lambda features, classes: Fixed(), "Fixed has no trainable parameter"),
+        (lambda features, classes: Fixed(), "Fixed has no trainable parameter that affects its output"),
         (Needy, r"Needy takes \(in_channels, hidden_channels, out_channels\); give a function of"),
     ],
 )

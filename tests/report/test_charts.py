@@ -5,8 +5,10 @@ import pickle
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -26,6 +28,16 @@ def test_histogram():
     shown = bars(fit_page.confidence_chart(np.array([0.25, 0.26, 0.99, 1, 0.2499999]), classes=4))
     assert (len(shown), shown[0], shown[-1]) == (20, 3, 2)  # every node is counted once
     assert set(bars(fit_page.confidence_chart(np.empty(0), 2))) == {0}
+
+
+def test_figures_of_several_threads_and_of_any_user_style():
+    def draw(_):
+        return charts.svg(fit_page.confidence_chart(np.array([0.3, 0.9]), classes=4))
+
+    expected, style = draw(0), {"svg.fonttype": "path", "font.size": 30.0, "savefig.bbox": "tight"}
+    with mpl.rc_context(style), ThreadPoolExecutor(4) as threads:
+        assert {*threads.map(draw, range(12))} == {expected}
+        assert {name: mpl.rcParams[name] for name in style} == style
 
 
 def test_curves_are_named_after_the_peers():

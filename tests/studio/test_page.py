@@ -314,7 +314,7 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
             return found.length === 3 && Array.from(found, (one) => one.innerText);
         """)
         assert found == ["Book 40", "Book 41", "Book 45"]  # 41 is the id of the first, and in the pages of the last
-        # Other roles, without choosing the file again: the labels of the person stay.
+        # Other roles, without choosing the file again: the labels stay.
         go(browser, "label")
         browser.press("2")
         browser.wait_until(SHOWS_ANOTHER, "8")

@@ -267,7 +267,7 @@ def test_another_graph_keeps_the_first_and_undo_returns(labelled, files, quick):
         again.open_kept(7)
 
 
-def test_labels_are_taken_along_when_roles_change(files, tmp_path):
+def test_labels_are_carried_over_when_roles_change(files, tmp_path):
     table = (tmp_path / "given" / "nodes.csv").read_text().replace("note,", "other ").splitlines()
     rows = [table[0] + ",group", *(f"{line},{'cat' if number < 4 else ''}" for number, line in enumerate(table[1:]))]
     files.nodes.write_text("\n".join(rows))

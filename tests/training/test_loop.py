@@ -10,7 +10,7 @@ from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, observe
 from mtgcn.training.loop import Adam, Optimiser, Phase, PseudoLabelRecord, Step, recording, train
-from mtgcn.training.progress import progress_callbacks, report_progress
+from mtgcn.training.progress import progress_callbacks
 
 
 class Two:
@@ -188,25 +188,12 @@ def test_chunks_fit_the_memory_budget(task, monkeypatch):
 # Progress
 
 
-def test_values_are_those_of_the_history(two_runs):
-    reports = []
-    method = create("mt-gcn", warmup_epochs=10, teaching_epochs=10, per_class=2)
-    with progress_callbacks(lambda *_: None, values=lambda epoch, values: reports.append((epoch, dict(values)))):
-        history = method.fit(two_runs).history
-    assert [epoch for epoch, _ in reports] == [10, 20]
-    for epoch, values in reports:
-        for name, value in values.items():
-            assert value == pytest.approx(float(np.mean(history[name][epoch - 1])), rel=1e-5)
-    assert ["pseudo-label" in values for _, values in reports] == [False, True]  # no teaching in the warm-up
-
-
 def test_rounds_of_mt_plus_are_reported(two_runs):
-    names, rounds = set(), []
-    with progress_callbacks(lambda *counts: rounds.append(counts), values=lambda _, values: names.update(values)):
+    rounds = []
+    with progress_callbacks(lambda *counts: rounds.append(counts)):
         history = create("mt-plus", infomax_epochs=0, rounds=3).fit(two_runs).history
     assert rounds[-3:] == [(1, 3), (2, 3), (3, 3)]
     assert len(history["pseudo labels"]) == 3
-    assert names == {"pseudo labels"}
 
 
 def test_progress_of_epochs_is_reported_within_the_context(two_runs):
@@ -215,18 +202,6 @@ def test_progress_of_epochs_is_reported_within_the_context(two_runs):
         method.fit(two_runs)
     method.fit(two_runs)
     assert calls == [(10, 23), (20, 23), (23, 23)]
-
-
-def test_values_are_computed_only_for_a_callback():
-    calls = []
-
-    def latest():
-        raise AssertionError("not needed")
-
-    with progress_callbacks(lambda *counts: calls.append(counts)):
-        report_progress(3, 10, latest)
-    report_progress(4, 10, latest)
-    assert calls == [(3, 10)]
 
 
 # Records

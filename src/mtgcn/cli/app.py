@@ -16,13 +16,13 @@ import typer
 import mtgcn
 from mtgcn.cli import arena, data, experiments, fit
 from mtgcn.cli.options import QUIET, Quiet, remark, with_option_groups, with_signature
-from mtgcn.cli.process import collect_rarely, flush_output, prepare_streams, unwritable_output
+from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
 
 BAD_INPUT = 2  # exit status of every error that the user can fix
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
-MAX_MESSAGE = 1900  # characters; typer quotes arguments of any length
+MAX_MESSAGE = 1900  # characters of a usage error; typer quotes arguments of any length
 # Errors while writing to an open stream. Errors of files are reported where the files are written.
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
@@ -103,8 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The context's object is the command line, which pages of results quote.
         status = app(args=typed, prog_name="mtgcn", standalone_mode=False, obj=shlex.join(["mtgcn", *typed]))
         flush_output()
+    except SystemExit as ended:  # by which typer answers a closed pipe
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        discard_output()
+        return 0
     except typer.TyperException as error:
-        return _complain(error.format_message())
+        return _complain(error.format_message()[:MAX_MESSAGE])
     except InputError as error:
         return _complain(str(error))
     except Exception as error:
@@ -131,7 +136,7 @@ def _system_error(error: OSError) -> str:
 
 
 def _complain(message: str) -> int:
-    remark(f"error: {message[:MAX_MESSAGE]}")
+    remark(f"error: {message}")
     return BAD_INPUT
 
 

@@ -1,4 +1,4 @@
-"""The process of a command: garbage collection, and standard streams that are full or limited to ASCII."""
+"""The process of a command: garbage collection, and standard streams that are closed, full or limited to ASCII."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import sys
+from typing import Any
 
 GC_THRESHOLD = 100_000  # objects between two collections; Python's default causes a thousand while torch loads
 
@@ -20,10 +21,34 @@ def collect_rarely() -> None:
 
 
 def prepare_streams() -> None:
-    """Escape letters that standard output and error cannot encode."""
+    """Make standard output and error safe to print to.
+
+    Letters that a stream cannot encode are escaped. Errors while writing to standard error are ignored; the exit
+    status still reports failures. Errors while writing to standard output are raised by `flush_output`.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # closed; the next opened file would get this descriptor
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:  # print(…, file=None) would write to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
+    if sys.stderr is sys.__stderr__ and sys.stderr is not None:  # not a replacement, such as pytest's
+        channel = io.BufferedWriter(_IgnoringErrors(sys.stderr.fileno(), "wb", closefd=False))
+        sys.stderr = io.TextIOWrapper(channel, sys.stderr.encoding, "backslashreplace", line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+class _IgnoringErrors(io.FileIO):
+    """A file that drops what cannot be written."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError:
+            return len(content)
 
 
 def flush_output() -> None:
@@ -35,10 +60,11 @@ def flush_output() -> None:
         discard_output()
 
 
-def unwritable_output(error: OSError) -> str:
+def unwritable_output(error: OSError, written: object = None) -> str:
     """The message about standard output that cannot be written, which is then discarded."""
     discard_output()
-    return f"cannot write to standard output: {error.strerror}; free some space, or redirect it"
+    but = "" if written is None else f", but {written} is written"
+    return f"cannot write to standard output: {error.strerror}{but}; free some space, or redirect it"
 
 
 def discard_output() -> None:

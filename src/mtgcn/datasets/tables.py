@@ -130,9 +130,9 @@ def _dataset(table: Table, header: list[str], rows: list[list[str]]) -> Dataset:
             chosen = [row for row in rows if sizes[row[target]] >= MIN_CLASS]
             csv.writer(file).writerows([row[place] for place in kept] for row in [header, *chosen])
         options = TableOptions(nodes=path, columns=columns, header="yes", knn=NEIGHBOURS, name=table.name)
-        LOGGER.disabled = True  # no message about the file that is read
+        was_disabled, LOGGER.disabled = LOGGER.disabled, True  # no message about the file that is read
         try:
             graph = read_graph(None, options)
         finally:
-            LOGGER.disabled = False
+            LOGGER.disabled = was_disabled
     return Dataset(graph, edges_listed=graph.num_edges)

@@ -157,7 +157,7 @@ def _checked(shards: Path, labels: Path, out: Path, options: FitOptions) -> tupl
             raise InputError(f"{name}={getattr(method, name)!r} is not supported on shards; omit it")
     options.label_options()
     readable_file(labels)
-    check_replaceable(out, "results", PREDICTIONS)
+    check_replaceable(out, "results", CARD, KIND, PREDICTIONS)
     if options.model is not None:
         persistence.check_destination(options.model)
     return read_manifest(shards), method

@@ -25,7 +25,16 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from mtgcn.distributed.node_table import FittedTable, LargeIndex, fit_table
-from mtgcn.distributed.shards import MANIFEST, PARTS, Part, check_replaceable, manifest_text, part_name, write_part
+from mtgcn.distributed.shards import (
+    KIND,
+    MANIFEST,
+    PARTS,
+    Part,
+    check_replaceable,
+    manifest_text,
+    part_name,
+    write_part,
+)
 from mtgcn.environment import versions
 from mtgcn.errors import InputError
 from mtgcn.io.graph_tables import EdgeRows, edge_batches
@@ -54,7 +63,7 @@ def shard_files(edges: Path, nodes: Path, out: Path, parts: int, options: TableO
     """Split the graph of an edge list and a node table into parts, and write them to a folder; returns a summary."""
     if not 1 <= parts <= MAX_PARTS:
         raise InputError(f"--parts is {parts}; give 1 to {MAX_PARTS}")
-    check_replaceable(out, "shards", PARTS)
+    check_replaceable(out, "shards", MANIFEST, KIND, PARTS)
     edge_table = open_table(edges, options, edges=True)
     table = fit_table(nodes, options)
     if parts > len(table.ids):

@@ -37,7 +37,7 @@ from mtgcn.task import Nodes, Task, run_seed
 MANIFEST = "manifest.json"
 PARTS = "part-*.npz"
 KIND, FORMAT = "mtgcn shards", 1
-MAX_MANIFEST_BYTES = 1 << 30
+MAX_CARD_BYTES = 1 << 30
 
 
 class PartEntry(BaseModel):
@@ -150,7 +150,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = current_path(folder, MANIFEST)
     content: Any = None
     try:
-        content = parsed_json(read_plain(path, MAX_MANIFEST_BYTES))
+        content = parsed_json(read_plain(path, MAX_CARD_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
@@ -166,10 +166,18 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest.model_validate({**content, "folder": folder})
 
 
-def check_replaceable(folder: Path, what: str, pattern: str) -> None:
-    """Raise if a folder cannot be written, or if it has files that are not earlier shards or results."""
+def check_replaceable(folder: Path, what: str, card: str, kind: str, others: str) -> None:
+    """Raise if a folder cannot be written, or if it has files that are not earlier shards or results: a `card` of that
+    `kind`; where it is damaged or missing, only files that match `others`."""
     check_folder(folder, holds=f"the {what}")
-    if folder.is_dir() and has_other_files(folder) and not any(folder.rglob(pattern)):
+    if not folder.is_dir() or not has_other_files(folder):
+        return
+    try:
+        content = parsed_json(read_plain(current_path(folder, card), MAX_CARD_BYTES))
+        is_replaceable = isinstance(content, dict) and content.get("kind") == kind
+    except (OSError, ValueError):
+        is_replaceable = all(path.name == card or path.match(others) for path in folder.iterdir())
+    if not is_replaceable:
         raise InputError(f"{folder} is not empty and contains no {what}; give another folder")
 
 

@@ -127,7 +127,7 @@ class RayCluster:
         from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 
         task = ray.remote(max_retries=RETRIES)(run_unit)
-        lent: dict[str, ObjectRef] = {}
+        graphs: dict[str, ObjectRef] = {}
         pending: dict[ObjectRef, Unit] = {}
         for unit in units:
             try:
@@ -135,11 +135,11 @@ class RayCluster:
             except InputError as error:
                 yield unit, error
                 continue
-            if unit.dataset not in lent:
-                lent[unit.dataset] = ray.put(data.graph)
+            if unit.dataset not in graphs:
+                graphs[unit.dataset] = ray.put(data.graph)
             wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
             # In a list the reference is passed on unresolved, and the worker caches the graph it fetches.
-            started = wanted.remote(unit, [lent[unit.dataset]], data.public_split, decisive_versions())
+            started = wanted.remote(unit, [graphs[unit.dataset]], data.public_split, decisive_versions())
             pending[started] = unit
         while pending:
             [done], _ = ray.wait(list(pending), num_returns=1)
@@ -185,14 +185,14 @@ class RayCluster:
 
 
 def run_unit(
-    unit: Unit, lent: list[ObjectRef], public_split: Split | None, versions: dict[str, str]
+    unit: Unit, graph: list[ObjectRef], public_split: Split | None, versions: dict[str, str]
 ) -> list[StoredRow] | InputError:
     """On a worker: execute a unit; an error of the unit is returned."""
     keep_freed_blocks()
     try:
         # This node may have joined after the others were queried.
         check_versions(decisive_versions(), versions, f"node {platform.node()}")
-        return execute(unit, Data(_fetched(lent[0]), public_split))
+        return execute(unit, Data(_fetched(graph[0]), public_split))
     except InputError as error:
         return error
 
@@ -204,11 +204,11 @@ def describe_node(for_gpu: bool) -> tuple[dict[str, str], str | None]:
 
 
 @cache
-def _fetched(lent: ObjectRef) -> Graph:
+def _fetched(graph: ObjectRef) -> Graph:
     """Cached per worker, together with everything that is computed once per graph."""
     import ray
 
-    return ray.get(lent)
+    return ray.get(graph)
 
 
 def check_reachable(address: str) -> None:

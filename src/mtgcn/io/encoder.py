@@ -57,6 +57,8 @@ class EncodedColumn:
 
 def encoded_column(name: str, texts: Sequence[str], encoder: str) -> EncodedColumn:
     loaded = SentenceEncoder.of(encoder)
+    if Path(encoder).is_dir():  # later commands may run in another folder
+        encoder = str(Path(encoder).resolve())
     return EncodedColumn(name, encoder, loaded.sha256, int(loaded.config["hidden_size"]), len(texts))
 
 
@@ -71,6 +73,9 @@ class SentenceEncoder:
         self.config: dict[str, Any] = json.loads(content["config.json"])
         if self.config.get("model_type") != "bert":
             raise InputError(f"{folder} holds a model of type {self.config.get('model_type')}; give one of type bert")
+        pooling = folder / "1_Pooling" / "config.json"  # of sentence-transformers
+        if pooling.is_file() and not json.loads(pooling.read_bytes()).get("pooling_mode_mean_tokens", True):
+            raise InputError(f"{folder} does not average the tokens; give an encoder with mean pooling")
         self._vocabulary = {token: number for number, token in enumerate(content["vocab.txt"].decode().split("\n"))}
         self._weights = {name.removeprefix("bert."): part for name, part in load(content["model.safetensors"]).items()}
 

@@ -31,7 +31,7 @@ def read_json(path: Path) -> Any:
             return [parsed_json(line, allow_nan=True) for line in content.splitlines() if line.strip()]
         return parsed_json(content, allow_nan=True)
     except ValueError as problem:
-        raise InputError(f"{path} is not JSON ({reason(problem)}); was it cut off? write it again") from None
+        raise InputError(f"{path} is not JSON ({reason(problem)}); correct it, or write it again") from None
 
 
 def json_table(path: Path, options: TableOptions) -> ArrowTable:

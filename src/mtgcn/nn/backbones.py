@@ -81,8 +81,6 @@ class ModuleNetwork(StackedNetwork):
         self._template = [template]
         self._names = {name: name.replace(".", "/") for name in _numbers(template)}
         trained = {name for name, parameter in template.named_parameters() if parameter.requires_grad}
-        if not trained:
-            raise InputError(f"{type(template).__name__} has no trainable parameter; give a module that has one")
         for name, stacked in self._names.items():
             values = torch.stack([torch.stack([_numbers(one)[name].detach() for one in row]) for row in drawn])
             self.add_parameter(stacked, values, run_axis=0, trained=name in trained)
@@ -114,7 +112,10 @@ class ModuleNetwork(StackedNetwork):
                 own = {name: getattr(self, stacked)[run, peer] for name, stacked in self._names.items()}
                 with _seeded((_DROPOUT, seed, peer, self.epoch), self.device):
                     found.append(self._call(module, own))
-        return torch.stack(found, -1).unflatten(-1, (self.runs, self.peers))
+        answers = torch.stack(found, -1).unflatten(-1, (self.runs, self.peers))
+        if self.training and torch.is_grad_enabled() and not answers.requires_grad:
+            raise InputError(f"{type(module).__name__} has no trainable parameter that affects its output; add one")
+        return answers
 
     def new_epoch(self) -> None:
         self.epoch += 1

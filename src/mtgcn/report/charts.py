@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from re import sub
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree import ElementTree
 
@@ -98,6 +99,7 @@ STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "mtgcn",
 }
+_DRAWING = RLock()
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -144,10 +146,11 @@ def styles_of(suite: Suite | None) -> Styles:
 
 @contextmanager
 def chart_style() -> Iterator[None]:
-    """The style of all figures; also a decorator."""
-    from matplotlib import rc_context
+    """The style of all figures, whatever the style of the user; also a decorator. Matplotlib has one style for all
+    threads, so that one figure is drawn at a time."""
+    from matplotlib.style import context
 
-    with rc_context(STYLE):
+    with _DRAWING, context(["default", STYLE]):
         yield
 
 

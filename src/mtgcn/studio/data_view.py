@@ -56,7 +56,7 @@ class DataView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._forget()
+        self._reset_import()
         with tag("div", classes="page", id="data") as self.pane:
             self._summary = tag("section", classes="stack", aria_label="The graph")
             self._classes = tag("section", classes="stack", aria_label="Classes", id="own-classes")
@@ -65,10 +65,10 @@ class DataView(View):
                 self._draw_files()
                 self._draw_datasets()
 
-    def _forget(self) -> None:
-        """Choose no file."""
+    def _reset_import(self) -> None:
+        """Choose no file, and change no roles."""
         self._uploaded: dict[str, Path] = {}  # by role
-        self._loaded = TableOptions()  # those of the loaded files while their roles are changed
+        self._loaded, self._changed_load = TableOptions(), 0  # the files whose roles are changed, and their load
         self._preview: Preview | None = None  # of the node table
         self._roles: dict[str, str] = {}  # by column
         self._unknown_nodes: UnknownNodes = "error"
@@ -76,6 +76,8 @@ class DataView(View):
 
     def update(self) -> None:
         snapshot = self.studio.snapshot
+        if self._loaded.given and self._changed_load != snapshot.load:  # another window loaded another graph
+            self._reset_import()
         self.redraw(self._summary, self._draw_summary, snapshot.load, len(snapshot.labels), self.studio.nodes is None)
         self.redraw(self._classes, self._draw_classes, snapshot.load, list(snapshot.label_counts.items()))
         self.redraw(self._columns, self._draw_columns, self._preview)
@@ -175,7 +177,7 @@ class DataView(View):
             tag("p", "They are copied into the project and never leave this machine.", "soft small")
 
     def _cancel(self) -> None:
-        self._forget()
+        self._reset_import()
         self.window.draw()
 
     def _draw_upload(self, role: str, title: str, suffixes: tuple[str, ...]) -> None:
@@ -198,6 +200,8 @@ class DataView(View):
                 count = await self.window.change(self.studio.project.import_labels, path)
                 self.window.notify(f"{plural(count, 'label')} changed. Undo on Label reverts it.", False)
                 return
+            if self._loaded.given and role in ("nodes", "graph"):  # of other nodes, to which labels do not belong
+                self._reset_import()
             self._uploaded[role] = path
             event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
             if role in ("nodes", "edges") and "nodes" in self._uploaded:
@@ -207,8 +211,9 @@ class DataView(View):
 
     async def _change_roles(self, files: TableOptions) -> None:
         """Show the import step for the loaded files, with their present roles."""
-        self._forget()
+        self._reset_import()
         self._loaded = replace(files, features=None, exclude=())  # roles take their place
+        self._changed_load = self.studio.snapshot.load
         self._uploaded = {role: Path(path) for role in FIELDS if (path := getattr(files, role))}
         self._unknown_nodes, self._neighbours = files.unknown_nodes, str(files.knn or 10)
         self._pictures = self.studio.project.source.pictures
@@ -306,7 +311,7 @@ class DataView(View):
             method = project.reload_files if self._loaded.given else project.load_files
             load = partial(method, self._table_options(), pictures=self._picture_folder())
             await self.window.change(load)
-            self._forget()
+            self._reset_import()
 
         await self._load("Reading your files", read, keeps_labels=self._loaded.given)
 
@@ -342,7 +347,7 @@ class DataView(View):
             if self.studio.snapshot.load != load:
                 self.window.go("Label")
                 if load:
-                    kept = "Your labels are taken along. " if keeps_labels else ""
+                    kept = "Your labels are kept. " if keeps_labels else ""
                     self.window.notify(f"{kept}The previous graph is kept under Data; Undo returns to it.", False)
                 if self.studio.project.loaded.picture_origins:
                     ui.navigate.reload()  # the page may load pictures from their servers only from now on

@@ -50,8 +50,8 @@ class ModelView(View):
         self.redraw(self._results, self._draw_results, studio.snapshot, studio.nodes)
 
     async def _start_or_stop(self) -> None:
-        running = self.studio.progress.state == "running"
-        await self.window.act(self.studio.cancel if running else self.studio.fit)
+        stops = self._teach.text == "Stop"  # as shown, since a fit may begin or end before the press
+        await self.window.act(self.studio.cancel if stops else self.studio.fit)
 
     def _draw_head(self) -> None:
         tag("h2", "Model")

@@ -177,7 +177,7 @@ class Page(View):
             }
         # In the context of the page: the element whose event is handled may be gone after a redraw.
         window.updates = [partial(within, client, view.update) for view in (self, *views.values())]
-        window.go = partial(within, client, self._go_on)
+        window.go = partial(within, client, self._go_and_focus)
         self.go("Label" if studio.snapshot.load else "Data")
         ui.timer(POLL_SECONDS, window.poll)
 
@@ -188,7 +188,7 @@ class Page(View):
             self._tabs[name].attributes(aria_current="page" if name == title else None)
         self.window.draw()
 
-    def _go_on(self, title: str) -> None:
+    def _go_and_focus(self, title: str) -> None:
         """Show another view after an action, and move the focus there."""
         self.go(title)
         self._tabs[title].run_method("focus")

@@ -135,7 +135,7 @@ class Project(ProjectFolder):
 
     def reload_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
         """Load the copies of the files again with other options, such as roles of columns. Labels, classes and skipped
-        nodes of the person stay, also if the rows have other ids."""
+        nodes are carried over, also if the rows get other ids."""
         self._load(lambda load: copy_files(files, self, load, pictures), window, again=True)
 
     def load_model(self, model: Path) -> None:
@@ -192,7 +192,7 @@ class Project(ProjectFolder):
     def _open(self, state: State, loaded: LoadedGraph, window: str, again: bool) -> None:
         labels: dict[str, str | None] = {}
         if again:
-            state, labels = self._taken_along(state, loaded)
+            state, labels = self._carried_over(state, loaded)
         self._loaded, before = (state.load, loaded), self.state
         if before.source is None or state.source is None:
             self._take_existing_labels(loaded)
@@ -202,7 +202,7 @@ class Project(ProjectFolder):
             self._replace(state.model_copy(update={"history": (opened,)}))
             self._update_labels(labels)
 
-    def _taken_along(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
+    def _carried_over(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
         """The state of a load with the classes and skipped nodes of the present one, and the labels that a person
         changed. Nodes are the same by their places, or by their ids if some were left out."""
         before, given, labels = self.loaded, self.loaded.labels, self.labels()

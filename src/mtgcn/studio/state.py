@@ -220,7 +220,7 @@ class Studio:
 
 
 class Window:
-    """One browser window: the node it shows, and what the person does. Its actions run one after the other."""
+    """One browser window: the node it shows, and what its user does. Its actions run one after the other."""
 
     def __init__(self, studio: Studio, notify: Notify, window_name: Callable[[], str]) -> None:
         self.studio, self.notify, self.window_name = studio, notify, window_name

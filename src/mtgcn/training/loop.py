@@ -5,7 +5,6 @@ On a GPU an epoch of each phase is recorded once as a CUDA graph and replayed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -111,7 +110,7 @@ def train(
                 state = {name: tensor.cpu().numpy() for name, tensor in _state(trainable, optimiser, history).items()}
                 checkpoints.save(state, record.first_epochs() if record else None)
             if done % EPOCHS_BETWEEN_REPORTS == 0 or done == total:
-                report_progress(done, total, partial(history.means, done - 1))
+                report_progress(done, total)
     return history.read()
 
 
@@ -206,11 +205,6 @@ class _History:
         if name not in self.values:
             self.values[name] = torch.full(self.shape, torch.nan, device=self.device)
         return self.values[name]
-
-    def means(self, epoch: int) -> dict[str, float]:
-        """The finite values of an epoch, averaged over models."""
-        found = {name: float(value[epoch].mean()) for name, value in self.values.items()}
-        return {name: value for name, value in found.items() if math.isfinite(value)}
 
     def read(self) -> dict[str, Float[np.ndarray, "epochs runs peers"]]:
         return {name: value.cpu().numpy() for name, value in self.values.items()}

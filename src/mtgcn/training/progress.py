@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 ProgressCallback = Callable[[int, int], None]  # called with units done and units in total
 StageCallback = Callable[[str], None]
-ValuesCallback = Callable[[int, Mapping[str, float]], None]  # units done, mean losses and other last values
 
 EPOCHS_BETWEEN_REPORTS = 10
 
 _progress: ContextVar[ProgressCallback | None] = ContextVar("progress", default=None)
 _stage_changed: ContextVar[StageCallback | None] = ContextVar("stage_changed", default=None)
-_values: ContextVar[ValuesCallback | None] = ContextVar("values", default=None)
 _stage: ContextVar[tuple[str, str]] = ContextVar("stage", default=("", "epoch"))
 Value = TypeVar("Value")
 
@@ -31,21 +29,17 @@ def assigned(variable: ContextVar[Any], value: Value) -> Iterator[Value]:
 
 
 @contextmanager
-def progress_callbacks(
-    callback: ProgressCallback, stage_changed: StageCallback | None = None, values: ValuesCallback | None = None
-) -> Iterator[None]:
-    """Register callbacks within this context. Training calls `callback(done, total)` regularly, `values(done, latest)`
-    with means over all models, and `stage_changed(title)` when a stage begins or ends."""
-    with assigned(_progress, callback), assigned(_stage_changed, stage_changed), assigned(_values, values):
+def progress_callbacks(callback: ProgressCallback, stage_changed: StageCallback | None = None) -> Iterator[None]:
+    """Register callbacks within this context. Training calls `callback(done, total)` regularly, and
+    `stage_changed(title)` when a stage begins or ends."""
+    with assigned(_progress, callback), assigned(_stage_changed, stage_changed):
         yield
 
 
-def report_progress(done: int, total: int, latest: Callable[[], Mapping[str, float]] = dict) -> None:
-    """Call the callbacks. `latest` is called only if there is a callback for values."""
+def report_progress(done: int, total: int) -> None:
+    """Call the callback."""
     if callback := _progress.get():
         callback(done, total)
-    if (callback_values := _values.get()) and (values := latest()):
-        callback_values(done, values)
 
 
 @contextmanager

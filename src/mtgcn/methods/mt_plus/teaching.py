@@ -91,9 +91,7 @@ class Teaching:
                     part = dual_part(table, share * self.pseudo_weight[:, None], classes, coefficients[name], penalty)
                     self.pseudo_parts[name] = self.sum(part)
             self._record(torch.stack([share > 0 for share, _ in targets.values()], 1), nodes)
-            report_progress(
-                number + 1, settings.rounds, lambda: {PSEUDO_LABELS: float(self._counts[-1].float().mean())}
-            )
+            report_progress(number + 1, settings.rounds)
         if not settings.rounds:
             return dict(before), coefficients
         after = {
