@@ -73,7 +73,7 @@ class SentenceEncoder:
         self.config: dict[str, Any] = json.loads(content["config.json"])
         if self.config.get("model_type") != "bert":
             raise InputError(f"{folder} holds a model of type {self.config.get('model_type')}; give one of type bert")
-        pooling = folder / "1_Pooling" / "config.json"  # of sentence-transformers
+        pooling = folder / "1_Pooling" / "config.json"  # settings of sentence-transformers
         if pooling.is_file() and not json.loads(pooling.read_bytes()).get("pooling_mode_mean_tokens", True):
             raise InputError(f"{folder} does not average the tokens; give an encoder with mean pooling")
         self._vocabulary = {token: number for number, token in enumerate(content["vocab.txt"].decode().split("\n"))}
