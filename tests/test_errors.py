@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtgcn.errors import LONGEST_NAME, InputError, check_names
+from mtgcn.errors import LONGEST_NAME, InputError, check_names, unknown_name
 
 
 def test_valid_names():
@@ -21,3 +21,10 @@ def test_invalid_names(name, message):
         check_names(["fine", name], "class", "labels.csv")
     assert str(caught.value).startswith("labels.csv: class ")
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("hidden", "did you mean 'hidden_channels'?"), ("maybe", "choose from yes, hidden_channels")]
+)
+def test_unknown_names(name, hint):
+    assert str(unknown_name("setting", name, ["yes", "hidden_channels"])) == f"unknown setting {name!r}; {hint}"

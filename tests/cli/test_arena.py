@@ -40,6 +40,12 @@ def test_report_writes_the_page_again(rows_folder, succeeded):
     assert "report.html" not in out
 
 
+def test_two_methods_have_scores_instead_of_ranks(tmp_path, succeeded):
+    options = ["--graphs", "digits", "--methods", "lp,ppr", "--labels", "2", "--runs", "2", "--device", "cpu"]
+    out, _ = succeeded("arena", *options, "--workers", "1", "--out", tmp_path)
+    assert out.startswith("| method | digits |\n| --- | --- |\n| lp | ")
+
+
 def test_check(rows_folder, succeeded, mtgcn_command):
     out, _ = succeeded("arena", "--check", rows_folder, "--methods", "lp", "--device", "cpu")
     assert out.count("lp on digits") == 2

@@ -275,6 +275,17 @@ def test_fit_warnings(blobs):
         quick().fit(rows, np.where(np.arange(60) < 20, truth, -1))
 
 
+def test_column_that_predicts_the_target_is_named():
+    random = np.random.default_rng(0)
+    kinds = random.choice(["cat", "dog"], 90)
+    frame = pd.DataFrame({"size": random.normal(size=90), "code": np.where(kinds == "cat", "x", "y")})
+    frame["kind"] = [kind if place < 40 else None for place, kind in enumerate(kinds)]
+    with pytest.warns(FitWarning, match=r"Column 'code' \(40 of 40 labels\) predicts kind alone"):
+        model = MutualTeachingClassifier(random_state=0).fit(frame, target="kind")
+    assert model.expected_accuracy_ is None  # that column predicts held-out labels, too
+    assert MutualTeachingClassifier(random_state=0).fit(frame.drop(columns="code"), target="kind").expected_accuracy_
+
+
 def labels_of(truth, kind):
     """Twelve labels, four of each class; the first row has one."""
     chosen = np.concatenate([np.flatnonzero(truth == number)[:4] for number in range(3)])

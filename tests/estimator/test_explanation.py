@@ -138,7 +138,7 @@ def test_texts_are_split_into_words(tmp_path, capsys):
     assert {f"'{word}'" for word in WORDS["pol"]} & set(strongest)
     assert "words '" in found["sentence"]
     assert "labels that support it: P" in found["sentence"]
-    assert not main(["explain", model, "52", "--versus", "art"])
+    assert not main(["explain", model, found["title"].removesuffix(" (52)"), "--versus", "art"])  # the name will do
     assert found["sentence"] in capsys.readouterr().out
 
 
@@ -168,5 +168,7 @@ def test_versus_and_notebooks(make_graph):
     assert usual.sentence in page
     with pytest.raises(InputError, match="no node"):
         model.explain(99)
-    with pytest.raises(InputError, match="other class"):
+    with pytest.raises(InputError, match=r"predicted as '.' itself; compare with"):
         model.explain(30, versus=usual.predicted)
+    with pytest.raises(InputError, match="unknown class 'bird'; choose from"):
+        model.explain(30, versus="bird")

@@ -58,6 +58,20 @@ def test_line_breaks_in_quotes(write, monkeypatch, block):
     assert found == [(2, "a  b"), (5, '5" pipe'), (6, '6" pipe'), (7, 'c "d" e')]
 
 
+@pytest.mark.parametrize("title", ["Kunden 2024", "Kunden, Stand 1.2.2024", '"Kunden; alle";;'])
+def test_titles_above_cells_that_hold_the_delimiter(write, title):
+    path = write("t.csv", title + '\n\nid;preis;text\na;1,5;"rot; alt"\nb;2,5;neu\n')
+    with pytest.warns(GraphNote, match="read as a title"):
+        table = CsvTable(path)
+    assert (table.delimiter, table.first_place, table.rows[1]) == (";", 3, ["a", "1,5", "rot; alt"])
+
+
+@pytest.mark.parametrize("header", ["name,note", "a;b"])
+def test_header_of_other_delimiters_is_no_title(write, header):
+    rows = {"name,note": "ann,x;y\nbob,z;w\n", "a;b": "1,5;2\n2,5;3\n"}
+    assert CsvTable(write("t.csv", f"{header}\n{rows[header]}")).first_place == 1
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 @pytest.mark.parametrize("title", ["Customers 2024\n", "Customers 2024,,\n,,\n"])
 def test_titles_above_the_header(write, encoding, title):

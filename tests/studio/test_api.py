@@ -85,7 +85,9 @@ def test_access(app, client):
     assert client.post("/predict", json=body, headers={"Host": "evil.example"}).status_code == 403
     assert client.post("/predict", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
     browser = Client(app, {})
-    assert browser.get("/health").status_code == 401
+    refusal = browser.get("/health")
+    assert refusal.status_code == 401
+    assert refusal.json()["detail"].startswith("the token is missing or wrong; send Authorization: Bearer")
     browser.get(SERVED.address)  # sets the cookie
     assert browser.get("/health").status_code == 200
     free = Client(app, {}, needs_token=False)

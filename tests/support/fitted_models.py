@@ -23,6 +23,7 @@ class Model:
     peer_distributions_: Any = None
     peer_report_: Any = None
     history_: Any = field(default_factory=dict)
+    expected_accuracy_: Any = None
 
     def explain(self, node):
         return SimpleNamespace(_repr_html_=lambda: f"<p>reasons of {escape(str(node))}</p>")

@@ -11,8 +11,15 @@ from mtgcn.graph import Graph
 from mtgcn.io.read import read_graph
 from mtgcn.linalg.neighbours import neighbour_graph
 from mtgcn.methods import create
-from mtgcn.uncertainty.held_out import expected_accuracy, label_copies, predictive_columns, why_not_measurable
+from mtgcn.uncertainty.held_out import (
+    ExpectedAccuracy,
+    expected_accuracy,
+    label_copies,
+    predictive_columns,
+    why_not_measurable,
+)
 from mtgcn.uncertainty.warnings import (
+    chance_warning,
     collapse_warning,
     component_warning,
     copies_warning,
@@ -36,6 +43,17 @@ def ring(classes, same_class=True, nodes=60):
 
 def first_words(graph, probabilities):
     return [text.split()[0] for text in model_warnings(Model(graph, label_distributions_=probabilities))]
+
+
+@pytest.mark.parametrize(("share", "warns"), [(0.0, True), (0.9, False)])
+def test_accuracy_of_chance(share, warns):
+    graph = ring(3)
+    model = Model(
+        graph, label_distributions_=np.eye(3)[graph.labels], expected_accuracy_=ExpectedAccuracy.of(share, 30, 5)
+    )
+    text = chance_warning(model)
+    assert (text is not None and "is no better than guessing one of 3 classes" in text) == warns
+    assert (text in model_warnings(model)) == warns
 
 
 @pytest.mark.parametrize(
@@ -63,6 +81,9 @@ def test_components_without_a_label():
     assert "features alone" in component_warning(replace(graph, features=np.ones((30, 1))))
     labels[22] = 1
     assert component_warning(replace(graph, labels=labels)) is None  # one isolated node is left
+    labels[[22, 29]] = -1, 1
+    text = component_warning(replace(graph, labels=labels))
+    assert text.startswith("9 of 30 nodes lie in a component without any label (with node n20)")
 
 
 def test_small_components_without_a_label():

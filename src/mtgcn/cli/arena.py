@@ -43,7 +43,7 @@ def arena(
     from mtgcn.experiments.reproduce import machines, sweep
     from mtgcn.experiments.scoring import check_score
     from mtgcn.experiments.store import Store
-    from mtgcn.report.arena import rank_table, rankings_of, write_arena
+    from mtgcn.report.arena import rank_table, rankings_of, score_table, write_arena
     from mtgcn.report.progress import sweep_progress
     from mtgcn.report.tables import markdown_lines
 
@@ -77,7 +77,8 @@ def arena(
         raise InputError(f"all {len(units)} units failed; the lines above give the reasons")
     remark(f"wrote {write_arena(out, stored)}")
     for part in stored.groups.values():
-        show(*markdown_lines(rank_table(rankings_of(part))))
+        rankings = rankings_of(part)  # none of two methods, or one cell
+        show(*markdown_lines(rank_table(rankings) if rankings else score_table(part, None)))
 
 
 def _check(folder: Path, methods: list[str], seed: int, device: str) -> None:

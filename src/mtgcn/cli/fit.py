@@ -144,7 +144,8 @@ def predict(
         device=device,
     )
     counts = predictions.count_by_class()
-    found = f"{len(predictions.ids)} nodes: {', '.join(f'{name} {count}' for name, count in counts.items())}"
+    size = f"{len(predictions.ids)} node{'' if len(predictions.ids) == 1 else 's'}"
+    found = f"{size}: {', '.join(f'{name} {count}' for name, count in counts.items())}"
     content = {"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes}
     remarks = [f"note: {note}" for note in notes]
     if is_standard_output(out):
@@ -239,7 +240,7 @@ def doubt(
 
 def explain(
     model: ModelFolder,
-    node: Annotated[str, typer.Argument(help="Id of a node of the model.", metavar="NODE")],
+    node: Annotated[str, typer.Argument(help="Id or name of a node of the model.", metavar="NODE")],
     versus: Annotated[str | None, option("The class to compare with.", "CLASS", default="second most probable")] = None,
     as_json: AsJson = False,
 ) -> None:

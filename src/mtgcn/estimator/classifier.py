@@ -87,7 +87,8 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
     peer_report_ : PeerReport or None
         Weight, held-out accuracy and agreement of each peer; None for methods that do not report peer weights.
     expected_accuracy_ : ExpectedAccuracy or None
-        Accuracy on unlabelled nodes with intervals, by the cross-validation of the method; None if it has none.
+        Accuracy on unlabelled nodes with intervals, by the cross-validation of the method; None if it has none, or a
+        column looks like a copy of the labels.
     labeled_iter_ : ndarray of shape (n_nodes,)
         0 for labelled nodes, the epoch in which a node first became a pseudo-label, or -1.
     n_iter_ : int
@@ -177,6 +178,9 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             given = graph_of_rows(self, table)
         else:
             raise InputError("neither X nor a graph was given; give one of them, or both")
+        names = given.feature_names if table is None else ()
+        if preprocessing is not None and preprocessing.named:
+            names = preprocessing.names
         fitted = Graph(
             adjacency=given.adjacency,
             features=given.features if table is None else table,
@@ -184,6 +188,7 @@ class MutualTeachingClassifier(ClassifierMixin, GraphModel, BaseEstimator):  # t
             node_ids=given.node_ids,
             class_names=tuple(map(str, classes)),
             name=given.name,
+            feature_names=names,
             preprocessing=given.preprocessing if table is None else preprocessing,
             class_type=classes.dtype.str,
         )

@@ -127,13 +127,21 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     """Why a node of the fit has its class rather than `versus`, by default the second most probable one."""
     graph = model.graph_
     place = int(positions_of_ids(graph.node_ids, np.array([node]))[0])
-    if place == MISSING:
-        raise InputError(f"the model has no node {shown(node)}; give the id of a node of the fit")
+    if place == MISSING:  # the name of one node will do
+        named = [number for number, name in enumerate(graph.node_names or ()) if name == str(node)]
+        if len(named) != 1:
+            raise InputError(f"the model has no node {shown(node)}; give the id or unique name of a node of the fit")
+        [place] = named
     answer, names = model.label_distributions_[place], graph.class_names
     first, second = (int(number) for number in np.argsort(-answer, kind="stable")[:2])
     if versus is not None:
-        if str(versus) not in names or names.index(str(versus)) == first:
-            raise unknown_name("other class", str(versus), [name for name in names if name != names[first]])
+        others = [name for name in names if name != names[first]]
+        if str(versus) == names[first]:
+            raise InputError(
+                f"node {shown(node)} is predicted as {shown(versus)} itself; compare with one of {', '.join(others)}"
+            )
+        if str(versus) not in others:
+            raise unknown_name("class", str(versus), others)
         second = names.index(str(versus))
     around = np.setdiff1d(graph.adjacency.indices[slice(*graph.adjacency.indptr[place : place + 2])], [place])
     facts: dict[str, Any] = {

@@ -296,7 +296,8 @@ class GraphModel:
             names = tuple("structure" if name == "features" else name for name in report.names)
             self.peer_report_ = replace(report, names=names)
         share, labels, folds = (np.nan, 0, 0) if prediction.held_out is None else prediction.held_out[0].tolist()
-        self.expected_accuracy_ = None if not labels else ExpectedAccuracy.of(share, int(labels), int(folds))
+        is_measured = labels and not len(label_copies(graph))  # a copy of the labels predicts held-out ones, too
+        self.expected_accuracy_ = ExpectedAccuracy.of(share, int(labels), int(folds)) if is_measured else None
         self.history_ = {name: values[:, 0] for name, values in prediction.history.items()}
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NOT_PSEUDO_LABELED)
@@ -384,13 +385,13 @@ def measured_accuracy(
 ) -> tuple[ExpectedAccuracy | None, str | None]:
     """The cross-validated accuracy of a fitted model, or why it cannot be measured.
 
-    Without a number of folds it is the estimate of the method itself, if it has one and no column looks like a copy of
-    the labels. The method is fitted again otherwise, and for the gain of more labels.
+    Without a number of folds it is the estimate of the method itself, if the model has one. The method is fitted again
+    otherwise, and for the gain of more labels.
     """
     graph, method = model.graph_, model.method_
     if why_not := why_not_measurable(graph, method):
         return None, why_not
-    own = None if folds is not None or len(label_copies(graph)) else model.expected_accuracy_
+    own = None if folds is not None else model.expected_accuracy_
     if not refit or (own is not None and not is_gain_measurable(graph)):
         return own, None if own else HOW_TO_MEASURE
     device = chosen_device(model.device)

@@ -227,25 +227,45 @@ def _words(line: str) -> int:
 
 
 def _title_lines(lines: Sequence[str]) -> int:
-    """The number of title lines: text in the first cell only, above rows of several cells."""
+    """The number of title lines: text in the first cell only, above rows of several cells.
+
+    A title may contain a less likely delimiter, such as the comma of "Sales, 2024" above semicolons, unless that
+    delimiter splits all lines evenly.
+    """
+    separators = ("\t", *DELIMITERS)
     for count in range(1, min(MAX_TITLES, len(lines) - 2) + 1):
-        for delimiter in ("\t", *DELIMITERS):
-            bare = [not re.search(r"[\t;|,]", line.rstrip(delimiter + BLANKS)) for line in lines[: count + 1]]
-            widths = {line.count(delimiter) for line in lines[count:]}
-            if bare == [True] * count + [False] and len(widths) == 1 and widths != {0} and TITLE.search(lines[0]):
+        for place, delimiter in enumerate(separators):
+            rows = _rows(lines, delimiter)
+            alone = [not any(cell.strip() for cell in row[1:]) for row in rows[: count + 1]]
+            if (
+                alone == [True] * count + [False]
+                and _are_even(rows[count:])
+                and not any(one in line for one in separators[:place] for line in lines[:count])
+                and not any(one in lines[0] and _are_even(_rows(lines, one)) for one in separators[place + 1 :])
+                and TITLE.search(lines[0])
+            ):
                 return count
     return 0
 
 
+def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    with suppress(csv.Error):  # a cell of more than 128 KiB
+        return list(csv.reader(lines, delimiter=delimiter))
+    return []
+
+
+def _are_even(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether all rows have the same number of cells, and more than one."""
+    widths = {len(row) for row in rows}
+    return len(widths) == 1 and widths != {1}
+
+
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
     """A tab; otherwise the delimiter that splits all first lines evenly; otherwise the most frequent one."""
-    first, even = lines[0], []
+    first = lines[0]
     if "\t" in first:
         return "\t"
-    for delimiter in DELIMITERS:
-        with suppress(csv.Error):  # a cell of more than 128 KiB
-            widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
-            even += [delimiter] if len(widths) == 1 and widths != {1} else []
+    even = [delimiter for delimiter in DELIMITERS if _are_even(_rows(lines, delimiter))]
     most = max(even or DELIMITERS, key=first.count)
     return most if most in first or " " not in first.strip() else " "
 

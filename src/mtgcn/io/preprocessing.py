@@ -136,7 +136,7 @@ class CategoryColumn:
     @property
     def treatment(self) -> str:
         rare = self.different - len(self.values)
-        pooled = f", {rare} rare ones pooled" if self.pools_others and rare else ""
+        pooled = f", {rare} rare one{'' if rare == 1 else 's'} pooled" if self.pools_others and rare else ""
         values = "one value" if self.different == 1 else f"{self.different} values"
         return f"{values}, one-hot{pooled}{', missing values marked' if self.marks_missing else ''}"
 

@@ -80,7 +80,7 @@ def _sections(group: Group, arena: Arena) -> dict[str, Any]:
             [group.noun, *(counted(labels, "label") for labels in arena.labels)],
             [Row(graph, [_margin(margins, (graph, labels)) for labels in arena.labels]) for graph in arena.graphs],
         ),
-        "heat": [(_rate(labels), _heat_table(arena, labels)) for labels in (None, *arena.labels)],
+        "heat": [(_rate(labels), score_table(arena, labels)) for labels in (None, *arena.labels)],
         "curves": _curves(arena, styles) if len(arena.labels) > 1 else [],
         "measures": _measure_table(arena, ranking.methods if ranking else arena.methods),
         "empty": _empty_cells(arena),
@@ -158,7 +158,7 @@ def _mean_over(arena: Arena, cells: Iterable[Cell], method: str, measure: str) -
     return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
-def _heat_table(arena: Arena, labels: int | None) -> Table:
+def score_table(arena: Arena, labels: int | None) -> Table:
     """Mean scores, coloured by the distance from the best of a graph."""
     shown = [cell for cell in arena.cells if labels in (None, cell[1])]
     columns = [[cell for cell in shown if cell[0] == graph] for graph in arena.graphs]

@@ -152,7 +152,11 @@ class ApiGuard(Guard):
     def _response(self, request: HTTPConnection) -> Response | None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self.needs_token and not secrets.compare_digest(given.encode(), self.served.token.encode()):
-            return super()._response(request)  # the token in the address or in a cookie, for browsers
+            response = super()._response(request)  # the token in the address or in a cookie, for browsers
+            if response is not None and response.status_code == 401:
+                detail = "the token is missing or wrong; send Authorization: Bearer TOKEN, or open the printed address"
+                return JSONResponse({"detail": detail}, 401, HEADERS | {"WWW-Authenticate": "Bearer"})
+            return response
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
         if [host.lower() for host in hosts] != [self.served.authority.lower()]:
             return JSONResponse({"detail": f"the Host is not {self.served.authority}"}, 403, HEADERS)

@@ -20,6 +20,7 @@ from mtgcn.studio.elements import View, bullets, button, choice, figures, key, o
 from mtgcn.studio.project import UPLOADS
 from mtgcn.studio.source import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.studio.state import Action, Window, class_keys, page_text, plural
+from mtgcn.workflows.output import collected_notes
 
 DATASETS = {
     "cora": "2708 machine learning papers and their citations",
@@ -221,7 +222,7 @@ class DataView(View):
 
     async def _guess_roles(self, options: TableOptions) -> None:
         self._preview, self._roles = None, {}
-        found = await asyncio.to_thread(preview, self._uploaded["nodes"], options)
+        found = await asyncio.to_thread(_quiet_preview, self._uploaded["nodes"], options)
         self._preview = found
         self._roles = {one.column: "" if one.column in found.targets else one.role for one in found.columns}
 
@@ -373,3 +374,9 @@ class DataView(View):
         answer = await dialog
         dialog.delete()
         return bool(answer)
+
+
+def _quiet_preview(nodes: Path, options: TableOptions) -> Preview:
+    """A preview without notes, which loading shows."""
+    with collected_notes():
+        return preview(nodes, options)

@@ -93,16 +93,14 @@ class Guard:
         """The response to a request that is not forwarded: a refusal, or the token as a cookie."""
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
         if [host.lower() for host in hosts] != [self.served.authority.lower()]:
-            return _refusal(403, "This is not the address the studio is served under; open the one it printed.")
+            return _refusal(403, "This is not the address the page is served under; open the one that was printed.")
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
             return _refusal(403, "The studio accepts requests of its own page only.")
         cookie = request.cookies.get(self.served.cookie, "")
         given = [(one, self.served.token) for one in (*request.query_params.getlist(TOKEN), cookie)]
         given += [(cookie, self.served.key)] if self.served.key else []
         if not any(secrets.compare_digest(one.encode(), wanted.encode()) for one, wanted in given):
-            return _refusal(
-                401, "The studio's address ends with a token; open it as it was printed, or start the studio again."
-            )
+            return _refusal(401, "The address ends with a token; open it as it was printed, or start the server again.")
         if TOKEN not in request.query_params or request.scope["type"] == "websocket":
             return None
         # Move the token from the address into a cookie that no script reads and no other site sends. The response is a

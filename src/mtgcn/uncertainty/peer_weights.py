@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from mtgcn.graph import Graph
 from mtgcn.methods import Method
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import PeerReport
+
+if TYPE_CHECKING:
+    from mtgcn.uncertainty.held_out import ExpectedAccuracy
 
 LEADING_SHARE = 0.8  # of the total weight, held by the leading peers
 DECIDES_ABOVE = 0.5  # of the total weight
@@ -25,6 +28,8 @@ class FittedModel(Protocol):
 
     @property
     def graph_(self) -> Graph: ...
+    @property
+    def expected_accuracy_(self) -> ExpectedAccuracy | None: ...
     @property
     def method_(self) -> Method: ...
     @property

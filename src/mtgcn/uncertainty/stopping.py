@@ -27,7 +27,7 @@ class ExpectedGain:
     def __str__(self) -> str:
         low, high = (f"{100 * end:.1f}" for end in self.ci95)
         points = f"{self.labels} more labels would bring {100 * self.gain:.1f} points (95 % interval {low} to {high})"
-        return f"{points}{': there are enough labels' if self.enough else ''}"
+        return f"{points}{': more labels would hardly help' if self.enough else ''}"
 
 
 def expected_gain(

@@ -42,7 +42,8 @@ def model_warnings(model: FittedModel) -> list[str]:
     if edges is None and not any(causes):
         edges = predicted_homophily_warning(graph, probabilities)
     uneven = None if causes[-1] else uneven_warning(graph, probabilities)
-    return [text for text in (*causes, uneven, single_label_warning(graph), component_warning(graph), edges) if text]
+    found = (*causes, chance_warning(model), uneven, single_label_warning(graph), component_warning(graph), edges)
+    return [text for text in found if text]
 
 
 def label_warnings(graph: Graph) -> list[str]:
@@ -133,10 +134,11 @@ def component_warning(graph: Graph) -> str | None:
     largest = int(sizes.argmax())
     example = graph.node_ids[np.flatnonzero(component == largest)[0]]
     basis = "features alone" if graph.features is not None else "guesses"
-    return (
-        f"{unreached} of {graph.num_nodes} nodes lie in {np.count_nonzero(sizes)} components without any label, the "
-        f"largest of {sizes[largest]} nodes (with node {example}); predictions there rest on {basis}."
-    )
+    count = np.count_nonzero(sizes)
+    several = f"{count} components without any label, the largest of {sizes[largest]} nodes"
+    where = several if count > 1 else "a component without any label"
+    place = f"{where} (with node {example})"
+    return f"{unreached} of {graph.num_nodes} nodes lie in {place}; predictions there rest on {basis}."
 
 
 def homophily_warning(graph: Graph) -> str | None:
@@ -166,6 +168,17 @@ def predicted_homophily_warning(graph: Graph, probabilities: Float[np.ndarray, "
     return (
         f"Only {100 * same / len(first):.0f} % of all edges join nodes predicted as the same class, and chance alone "
         f"would give {100 * chance:.0f} %: the graph shows little homophily, which most methods assume."
+    )
+
+
+def chance_warning(model: FittedModel) -> str | None:
+    """An expected accuracy, of methods that cross-validate themselves, that guesses would have."""
+    expected, classes = model.expected_accuracy_, model.graph_.num_classes
+    if expected is None or expected.accuracy > 1 / classes:
+        return None
+    return (
+        f"The expected accuracy, {100 * expected.accuracy:.0f} %, is no better than guessing one of {classes} classes: "
+        "features and edges say little about these classes; check the labels, or add columns that distinguish them."
     )
 
 
