@@ -69,7 +69,7 @@ def test_failures_are_named_and_the_others_go_on(tmp_path, mtgcn_command):
 @pytest.mark.parametrize(
     ("message", "options"),
     [
-        ("add --out DIR", []),
+        ("give a folder for the rows", []),
         ("labels is 'many'", ["--labels", "many", "--out", "."]),
         ("seed 5 is not a final seed", ["--graphs", "digits", "--final", "--seed", "5", "--out", "."]),
         ("unknown graph", ["--graphs", "moon", "--out", "."]),

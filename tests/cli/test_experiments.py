@@ -70,7 +70,7 @@ def test_few_scored_nodes_warn(mtgcn_command, own):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "public"], "own files have no public split"),
+        (["--split", "public"], "--split public requires --dataset"),
         (["--latex", "."], "is a folder; give a file name"),
         (["--report", "nodes.csv/page.html"], "nodes.csv is a file"),
         (["--out", "nodes.csv"], "nodes.csv is a file; give a folder for rows"),
@@ -128,7 +128,7 @@ def test_failed_write_lists_written_files(mtgcn_command, own, tmp_path, monkeypa
 
     monkeypatch.setattr(os, "replace", full)
     status, _, err = mtgcn_command("compare", *own, *FAST, "--latex", latex, "--report", report)
-    message = f"cannot write {report}: No space left on device; make room there, or give another place"
+    message = f"cannot write {report}: No space left on device; free some space, or give another path"
     assert (status, err) == (2, f"mtgcn: error: {message}. Written before that: {latex}\n")
     assert latex.exists()
 

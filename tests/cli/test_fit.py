@@ -159,12 +159,15 @@ def test_columns_are_preprocessed_and_described(succeeds, mtgcn_command, refused
     predict = ["predict", mixed.out, "--nodes", nodes, "--out", predictions]
     write_csv(nodes, table)
     status, _, err = mtgcn_command(*predict)
-    assert (status, err) == (0, "mtgcn: note: 1 of 30 rows have a 'city' unknown to the fit ('Paris'), ignored\n")
+    assert (status, err) == (
+        0,
+        "mtgcn: note: 1 of 30 values of 'city' are unknown to the fit ('Paris') and were ignored\n",
+    )
     right = [row["predicted"] == mixed.truth[row["id"].removeprefix("new ")] for row in read_csv(predictions)]
     assert np.mean(right) > 0.9
     write_csv(nodes, [row[1:] for row in table])
     refused("the model was fitted with the column 'city', which", *predict)
-    refused("the column kinds are those of the model", *predict, "--column", "date=joined")
+    refused("the model fixes the column kinds", *predict, "--column", "date=joined")
 
 
 # Labels that look like numbers
@@ -242,7 +245,7 @@ def test_predictions_on_standard_output(mtgcn_command, succeeds, refused, model,
     assert (status, out) == (0, path.read_text(encoding="utf-8"))
     assert err.startswith("mtgcn: 60 nodes: ant ")
     assert not (tmp_path / "-").exists()
-    message = "--out - and --json both print on standard output; give a file, or leave out --json"
+    message = "--out - and --json both write to standard output; give a file, or omit --json"
     refused(message, "predict", model, "--out", "-", "--json")
     refused(message, "suggest", model, "--out", "-", "--json")
 
@@ -267,9 +270,9 @@ def test_label_reports_changes_and_replaces_the_model(succeeds, own, model):
     lines = dict(line.split(maxsplit=1) for line in succeeds("label", model, more).splitlines())
     assert lines["added"] == "2: ant 1, bee 1"
     assert lines["corrected"] == f"{wrong}: ant before, now bee"
-    assert lines["known"] == "1 of the labels are in the model already"
+    assert lines["known"] == "1 of the labels were already in the model"
     assert lines["labels"] == "26: ant 8, bee 10, cat 8"
-    assert lines["changed"].endswith("of 36 nodes without a label before")
+    assert lines["changed"].endswith("of 36 previously unlabelled nodes")
     assert lines["confidence"].endswith(" before")
     assert "% expected" in lines["accuracy"]
     assert lines["accuracy"].endswith("; not known before")  # the first fit did not estimate it
@@ -370,7 +373,7 @@ def test_fit_refuses_tables(refused, own):
     [
         (["--classes", "ant,bee,cat,dog"], "class 'dog' has no labelled node; label at least one"),
         (["--classes", "ant,bee"], "a node is labelled 'cat', which --classes does not list"),
-        (["--knn", "3"], "--edges gives the edges and --knn would make others"),
+        (["--knn", "3"], "--edges and --knn exclude each other"),
         (["--set", "warmup=3"], "unknown setting 'warmup'; did you mean 'warmup_epochs'?"),
         (["--column", "label=what"], "unknown column 'what'"),
         (["--folds", "1"], "folds is 1; give at least 2, or 0"),

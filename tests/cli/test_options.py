@@ -64,12 +64,12 @@ def test_selected_options_of_a_group():
     [
         ({"columns": ["label"]}, "column 'label'; write role=column"),
         ({"columns": ["label=a", "label=b"]}, "column of 'label' is given twice"),
-        ({"features": "a,,b"}, "features is 'a,,b', where a name is empty"),
+        ({"features": "a,,b"}, "features 'a,,b' has an empty name"),
         ({"columns": ["date=a", "number=a"]}, "column 'a' is given as date and number; keep one"),
         ({"columns": ["numbr=a"]}, "unknown role or kind of column 'numbr'; did you mean 'number'"),
-        ({"features": "a", "exclude": "b"}, "--features names what to take and --exclude what to leave"),
+        ({"features": "a", "exclude": "b"}, "--features and --exclude exclude each other"),
         ({"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
-        ({"graph": Path("g.gml"), "exclude": "b"}, "kinds and --exclude are for tables"),
+        ({"graph": Path("g.gml"), "exclude": "b"}, "--exclude and column kinds are for tables"),
         ({"knn": 0}, "--knn is 0; give at least 1"),
         ({"graph": Path("g.gml"), "edges": Path("e.csv")}, "--graph already holds edges and features"),
     ],
@@ -85,4 +85,7 @@ def test_help(name, options):
     for option in ALL:
         assert bool(re.search(rf"{option}\b", listed)) == (option in options), option
     assert "Edges, one per line: two node ids and optionally a weight. CSV, Parquet, JSON or mtx." in listed
-    assert "The column that is id, label or name of the rows, or source, target or weight of edges" in listed
+    assert (
+        "The role of a column (id, label or name of rows; source, target or weight of edges; id=none numbers the rows)"
+        in listed
+    )

@@ -127,7 +127,7 @@ def test_destinations_are_checked_before_fitting(refused, own, model, monkeypatc
     refused("thesis has files and is not a model folder", *fit, taken)
     refused("thesis is a folder; give a file name", *fit, own.out, "--report", taken)
     refused("thesis is a folder; give a file name", "suggest", model, "--out", taken)
-    refused("is a file; give another place", *predict, own.edges / "p.csv")
+    refused("is a file; give another path", *predict, own.edges / "p.csv")
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)  # root may write everywhere
     refused("permission denied", *fit, own.out)
     refused("permission denied", *predict, own.folder / "p.csv")
@@ -161,7 +161,7 @@ def test_a_page_that_cannot_be_written_keeps_the_model(mtgcn_command, own, monke
     status, _, err = mtgcn_command(*own.fit, "--report", page)
     assert (status, err.count("\n")) == (2, 1)
     assert f"cannot write {page}: No space left on device" in err
-    assert err.endswith(f"The model is written; mtgcn report {own.out} makes the page\n")
+    assert err.endswith(f"The model was saved; mtgcn report {own.out} writes the page\n")
     assert read_card(own.out)["method"]["name"] == "mt-gcn"
     assert not page.exists()
 

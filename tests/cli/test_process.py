@@ -56,7 +56,7 @@ def noted(tmp_path):
 @pytest.mark.parametrize("arguments", [["--version"], ["fit", "--help"]])
 def test_full_standard_output_is_one_line(full, arguments):
     done = mtgcn(*arguments, stdout=full)
-    message = "cannot write to standard output: No space left on device; make room there, or send it elsewhere"
+    message = "cannot write to standard output: No space left on device; free some space, or redirect it"
     assert (done.returncode, done.stderr) == (2, f"mtgcn: error: {message}\n")
 
 
@@ -95,7 +95,7 @@ def test_closed_standard_output(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     for out in ("-", "/dev/stdout"):
         done = mtgcn("predict", tmp_path, "--out", out, **closed)
-        message = f"mtgcn: error: --out {out} where standard output is closed; give a file\n"
+        message = f"mtgcn: error: --out {out} requires standard output, which is closed; give a file\n"
         assert (done.returncode, done.stderr) == (2, message)
 
 
@@ -151,7 +151,7 @@ def test_full_standard_output_says_what_is_written(own, monkeypatch, capfd, full
             patch.setattr(sys, "stdout", device)
             assert cli.main(list(map(str, arguments))) == 2
         but = f", but {path} is written" if path not in (None, latex) else ""
-        why = f"No space left on device{but}; make room there, or send it elsewhere"
+        why = f"No space left on device{but}; free some space, or redirect it"
         said = f"mtgcn: wrote {latex}\n" if path == latex else ""
         assert f"{said}mtgcn: error: cannot write to standard output: {why}\n" in capfd.readouterr().err
         assert path is None or path.exists()

@@ -109,7 +109,7 @@ def test_failed_and_interrupted_units(reproduce, monkeypatch, tmp_path, error):
         assert "mtgcn: error: gcn on digits, 4 labels per class: no such thing; mt-gcn on digits, 4 labels" in err
         assert ("digits 8" in out, "digits 4" in out) == (True, False)
     else:
-        resume = f"2 of 8 units are stored in {tmp_path}; the same command goes on from there"
+        resume = f"2 of 8 units are stored in {tmp_path}; the same command resumes"
         assert (status, out, err) == (130, "", f"mtgcn: {resume}\nmtgcn: interrupted\n")
 
 

@@ -58,7 +58,7 @@ def test_two_commands(succeeds, table, tmp_path, suffix):
         (["--target", "segment", "--column", "label=city"], "column of 'label' is given twice"),
         (["--target", "income"], "as in regression"),
         (["--target", "city"], "all 60 nodes are labelled, so there is nothing to predict"),
-        (["--column", "label=none"], "no row or node is labelled; name the column of the classes by --target"),
+        (["--column", "label=none"], "no row or node is labelled; name the class column with --target"),
         (["--nodes", "other.csv"], "are two tables of nodes; give one of them"),
         (["--knn", "0"], "--knn is 0; give at least 1"),
     ],
@@ -199,7 +199,7 @@ def test_text_is_used_and_stored(succeeds, mtgcn_command, fails, texts, tmp_path
     new.write_text("source,headline\ncode,the tide and the fish\ncode,a star and a moon\n", encoding="utf-8")
     succeeds("predict", model, new, "--out", tmp_path / "q.csv")
     assert written(tmp_path / "q.csv")["predicted"].tolist() == ["sea", "sky"]
-    fails("has no column to find nearest neighbours by", "fit", texts, "--column", "ignore=headline", "--out", model)
+    fails("has no feature columns for nearest neighbours", "fit", texts, "--column", "ignore=headline", "--out", model)
 
 
 def test_score_prior_and_ranking(succeeds, fails, table, tmp_path):
@@ -234,4 +234,4 @@ def test_guessed_target(succeeds, table, tmp_path):
 def test_two_targets(fails, table, tmp_path):
     table.assign(segment=TRUTH).rename(columns={"city": "type"}).to_csv(tmp_path / "t.csv", index=False)
     found = "2 columns that may be the target: type (by its name, 2 values), segment (by its name, 2 values)"
-    fails(f"{found}; choose one by --target NAME", "fit", tmp_path / "t.csv", "--out", tmp_path / "model", *GCN)
+    fails(f"{found}; choose one with --target NAME", "fit", tmp_path / "t.csv", "--out", tmp_path / "model", *GCN)

@@ -308,7 +308,7 @@ def test_data_frames(package, tmp_path):
         assert np.isfinite(loaded.predict_proba(unseen)).all()
     outside, unknown, *others = sorted(str(one.message) for one in caught)
     assert outside.startswith("1 of 1 new rows have values far outside the range of the fit, for instance of 'rating'")
-    assert unknown == "1 of 1 rows have a 'city' unknown to the fit ('Paris'), ignored"
+    assert unknown == "1 of 1 values of 'city' are unknown to the fit ('Paris') and were ignored"
     assert others == []
     empty = package.DataFrame({name: [None] * 2 if name == "city" else values[:2] for name, values in columns.items()})
     with pytest.warns(GraphNote, match="no row has a value in 'city', which the fit used; missing values are filled"):

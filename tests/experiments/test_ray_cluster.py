@@ -139,7 +139,7 @@ def test_interrupt_ends_the_cluster(tmp_path):
         os.killpg(process.pid, signal.SIGINT)  # like a terminal: to all processes
         out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert errors.endswith("the same command goes on from there\nmtgcn: interrupted\n")
+    assert errors.endswith("the same command resumes\nmtgcn: interrupted\n")
     assert len(errors.splitlines()) == 2
     wait_until(lambda: all_gone(cluster))
 

@@ -76,7 +76,7 @@ def test_interrupted_command(tmp_path):
         out, errors = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
     first, second = errors.splitlines()
-    assert first.endswith(f"of 8 units are stored in {tmp_path}; the same command goes on from there")
+    assert first.endswith(f"of 8 units are stored in {tmp_path}; the same command resumes")
     assert second == "mtgcn: interrupted"
 
 

@@ -38,7 +38,7 @@ def _case(write):
         write(path)
         for _ in range(2):  # the second time from the repaired file
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "the kind arrays stored in .* computed again", RuntimeWarning)
+                warnings.filterwarnings("ignore", "stored kind arrays in .* recomputed", RuntimeWarning)
                 warnings.filterwarnings("ignore", "cannot store kind arrays", RuntimeWarning)
                 found = cached_arrays("kind", NAME, SHAPES, lambda: {key: array.copy() for key, array in MADE.items()})
             require(set(found) == set(MADE), f"arrays {set(found)}")

@@ -91,7 +91,7 @@ def test_titles_above_the_header(write, encoding, title):
         (b'id,f\n"a\nb",1\nc\n', "line 4 has 1 column where line 1 has 2"),
         (b"id,f\n\xc3\xa9,1\nb\xe9,2\n", r"line 3, byte 2 \(0xe9\) is not UTF-8 while line 2 is; save the whole file"),
         (b"id,f\na,1\nb\x81,2\n", r"line 3, byte 2 \(0x81\) is not UTF-8; save the file as UTF-8"),
-        ("id,f\na,1\n".encode("utf-16")[:-1], "is no complete UTF-16 text"),
+        ("id,f\na,1\n".encode("utf-16")[:-1], "is not complete UTF-16 text"),
         (b"id,f\na,1\nb\0,2\n", "line 3 holds a NUL byte"),
         (b"id,id\na,1\n", "line 1 names column 'id' twice"),
         (b"\n\n", "holds only empty lines and comments"),

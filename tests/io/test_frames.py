@@ -81,5 +81,5 @@ def test_split_target(kind):
 
 
 def test_target_of_an_array():
-    with pytest.raises(InputError, match="names a column of a data frame, and X is a ndarray; give y"):
+    with pytest.raises(InputError, match="names a column of a data frame, but X is a ndarray; give y"):
         split_target(np.ones((2, 2)), "y")

@@ -98,7 +98,9 @@ def test_columns_of_the_label_table(write, village_file):
     labels = write("labels.csv", "name,age,team\nada,36,x\ndan,34,y\n")
     graph = read_graph(village_file, labels=labels, columns={"label": "team", "id": "name"})
     assert (graph.labels.tolist(), graph.class_names) == ([0, -1, -1, 1], ("x", "y"))
-    with pytest.raises(InputError, match="has the columns age, team and none is named label; give --column label=NAME"):
+    with pytest.raises(
+        InputError, match="has the columns age, team, but none is named label; give --column label=NAME"
+    ):
         read_graph(village_file, labels=labels, columns={"id": "name"})
     with pytest.raises(InputError, match="unknown role or kind of column 'id'"):
         read_graph(village_file, columns={"id": "name"})
@@ -175,7 +177,7 @@ BOMB = """<?xml version="1.0"?>
         ("g.json", b'{"nodes": [{"id": 0}], "links": [{"source": 0}]}', "cannot be read as node-link JSON"),
         ("g.mat", b"no file of MATLAB", "cannot be read as MATLAB .*; save it again with -v7"),
         ("g.mtx", b"1 2\n", "cannot be read as MatrixMarket"),
-        ("g.mtx", MATRIX % b"real" + b"3 3 9000000000\n1 2 3\n", "1 entries, and its header tells 9000000000"),
+        ("g.mtx", MATRIX % b"real" + b"3 3 9000000000\n1 2 3\n", "1 entries, but the header announces 9000000000"),
         ("g.mtx", MATRIX % b"real" + b"2 3 1\n1 3 1\n", r"adjacency of shape \(2, 3\); give a square"),
         ("g.mtx", MATRIX % b"real" + b"2 2 1\n1 3 1\n", "cannot be read as MatrixMarket"),
         ("g.mtx", MATRIX % b"complex" + b"2 2 1\n1 2 1 1\n", "is a complex matrix in coordinate form; write a sparse"),
@@ -407,7 +409,7 @@ EDGE = {"edge_index": [[0], [1]]}
         ),
         (
             {"format": b"coo", "data": [1.0], "indices": [0], "indptr": [0, 1], "shape": [1, 1]},
-            "in the form 'coo'; save it as csr",
+            "of format 'coo'; save it as csr",
         ),
     ],
 )

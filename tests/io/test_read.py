@@ -128,7 +128,7 @@ def test_matrix_market_as_edges(write, tmp_path):
     arrays = read(tmp_path / "g.mtx", write("nodes.csv", "id,f\n1,0.5\n2,1\n3,4\n"))
     assert (pairs(arrays), arrays.weights.tolist()) == ([(1, 3)], [2.5])
     scipy.io.mmwrite(tmp_path / "g.mtx", np.ones((3, 3)))
-    with pytest.raises(InputError, match="holds a dense matrix and no list of edges; give it as --graph"):
+    with pytest.raises(InputError, match="holds a dense matrix, not a list of edges; give it as --graph"):
         read(tmp_path / "g.mtx")
 
 
@@ -160,7 +160,7 @@ def test_ids_in_another_column(write):
 
 def test_positions_of_columns(write):
     labels = write("labels.txt", "x 1 cat\ny 2 dog\n")
-    with pytest.raises(InputError, match="or give their places: --column 'id=column 1' --column 'label=column 2'"):
+    with pytest.raises(InputError, match="or give their positions: --column 'id=column 1' --column 'label=column 2'"):
         read(write("edges.csv", "1,2\n"), labels=labels)
     assert read(write("edges.csv", "1,2\n"), labels=labels, id="column 2", label="column 3").class_names == (
         "cat",
@@ -350,9 +350,9 @@ def assert_fault(write, contents, message, **choices):
         ("labels", "id,label\na,x\nb,y\nc,x\nc,y\n", "two labels for node 'c': .*line 4 has 'x', .*line 5 has 'y'"),
         ("labels", "id,label\na,y\nb,y\n", "two labels for node 'a': .*nodes.csv line 2 has 'x', .*labels.csv line 2"),
         ("labels", "id,label\n", "labels.csv holds a header and no label"),
-        ("labels", "p,q,r\na,b,c\n", "has 3 columns and none is named label"),
+        ("labels", "p,q,r\na,b,c\n", "has 3 columns, but none is named label"),
         ("labels", "id,label\na,x\n,y\n", "labels.csv line 3, column 'id' is empty"),
-        ("labels", b"\xff\xfea", "is no complete UTF-16 text"),
+        ("labels", b"\xff\xfea", "is not complete UTF-16 text"),
     ],
 )
 def test_faults(write, role, text, message):
@@ -393,7 +393,7 @@ def test_invalid_options(write, choices, message):
 
 def test_missing_tables(write):
     assert_fault(write, {"edges": "a,b\n"}, "has no header to find column 'p' in", source="p")
-    assert_fault(write, {"edges": "a,b\n"}, "column 'kind' is looked for in a node or label table", label="kind")
+    assert_fault(write, {"edges": "a,b\n"}, "column 'kind' requires a node or label table", label="kind")
     assert_fault(write, {"labels": GOOD["labels"]}, "neither an edge list nor a node table")
 
 
@@ -431,7 +431,7 @@ def test_truncated_parquet(write_parquet):
         ("nowhere.csv", r"nowhere.csv does not exist; check the path"),
         ("a\0b.csv", r"cannot be read|does not exist"),
         ("/dev/null", "/dev/null is not a regular file"),
-        (7, "given by its path, not by a int"),
+        (7, "must be a path, not int"),
     ],
 )
 def test_invalid_paths(path, message):
@@ -521,7 +521,7 @@ def test_given_preprocessing(write, write_parquet):
     new = write_parquet(
         "new.parquet", city=["Hof", "Bonn"], f=["3", None], id=["x", "y"], more=[1, 2], when=["2024-01-03", ""]
     )
-    with pytest.warns(GraphNote, match="1 of 2 rows have a 'city' unknown to the fit"):
+    with pytest.warns(GraphNote, match="1 of 2 values of 'city' are unknown to the fit"):
         again = read(None, new, preprocessing=first.preprocessing)
     assert again.feature_names == first.feature_names
     assert again.features[0, first.feature_names.index("f")] == first.features[2, first.feature_names.index("f")]
@@ -663,11 +663,11 @@ def test_first_label_of_a_known_node(write):
         (
             "edges",
             "id,user_a,user_b\n1,a,b\n2,b,c\n",
-            "has the columns id, user_a, user_b and none is named source or ",
+            "has the columns id, user_a, user_b, but none is named source or ",
         ),
         ("edges", "source,b,c\na,b,1\n", "none is named source or target; give --column source=NAME --column target"),
         ("labels", "person,when,label\na,1,x\nb,2,y\n", "none is named id; give --column id=NAME"),
-        ("nodes", "id,f1,class\na,1,x\nb,3,y\nc,5,x\n", "column 'class' may hold labels or a feature beside the label"),
+        ("nodes", "id,f1,class\na,1,x\nb,3,y\nc,5,x\n", "column 'class' may hold labels or, with a label"),
     ],
 )
 def test_ambiguous_roles(write, role, text, message):
@@ -688,7 +688,7 @@ def test_class_as_a_feature(write):
 
 def test_unused_edge_columns(write):
     path = write("edges.csv", "source,target,amount\na,b,5\nb,c,7\n")
-    with pytest.warns(GraphNote, match="edges.csv: column 'amount' is not used; --column weight=amount takes it as"):
+    with pytest.warns(GraphNote, match="edges.csv: column 'amount' is not used; --column weight=amount uses it as"):
         assert read(path).weights is None
     assert read(path, weight="amount").weights.tolist() == [5, 7]
     assert read(path, weight=False).weights is None

@@ -127,7 +127,7 @@ def test_target(write, columns, target):
     found = preview(path)
     if isinstance(target, tuple):
         assert found.targets == target
-        with pytest.raises(InputError, match=r"2 columns that may be the target: .*; choose one by --target NAME"):
+        with pytest.raises(InputError, match=r"2 columns that may be the target: .*; choose one with --target NAME"):
             read_graph(None, nodes=path)
         found = preview(path, TableOptions(columns={"label": target[0]}))
         target = target[0]
@@ -156,7 +156,7 @@ def test_column_that_equals_labels_of_another_table(write, values, left_out):
     nodes = write("n.csv", "id,f,kind\n" + rows)
     labels = write("l.csv", "id,label\n" + "".join(f"n{row},{value}\n" for row, value in enumerate("xyxyx")))
     graph, found = notes(nodes, labels=labels)
-    copy = "column 'kind' equals the labels and is left out; --column category=kind uses it all the same"
+    copy = "column 'kind' equals the labels and is left out; --column category=kind uses it anyway"
     assert (copy in found) == left_out
     assert any("kind" in name for name in graph.feature_names) != left_out
     graph, found = notes(nodes, labels=labels, kinds={"kind": "category"})

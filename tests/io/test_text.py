@@ -63,7 +63,7 @@ def test_unknown_words():
     column = fit_text("note", TEXTS)
     assert not column.rows(["xyz", ""]).any()
     fitted = fit_columns(table_of(TEXTS), {"note": "text"})
-    with pytest.warns(UserWarning, match="1 of 2 rows have a 'note' without a word of the fit"):
+    with pytest.warns(UserWarning, match="1 of 2 values of 'note' have no word known to the fit"):
         fitted.note_unfamiliar(table_of(["xyz", "blue sea"]))
 
 

@@ -87,7 +87,7 @@ def test_report_of_a_model(model_folder, tmp_path, report):
 def test_refusals(folder, model_folder, tmp_path, report):
     refusal = partial(report, refused=True)
     assert "is a folder; give a file name" in refusal(model_folder, "--out", model_folder)
-    assert "is for the page of a model" in refusal(folder, "--out", tmp_path / "page.html")
+    assert "requires a model, which" in refusal(folder, "--out", tmp_path / "page.html")
     (tmp_path / "empty").mkdir()
     assert "holds neither a model (card.json) nor rows (rows.jsonl)" in refusal(tmp_path / "empty")
     (model_folder / "card.json").write_text("{")

@@ -97,7 +97,7 @@ def test_unexpected_content_is_replaced(folder, content):
     else:
         np.savez(folder / "x.npz", **{"stored_as": np.array("x")} | content)
     make = Maker()
-    with pytest.warns(RuntimeWarning, match="computed again") as caught:
+    with pytest.warns(RuntimeWarning, match="are recomputed") as caught:
         assert cached(make) == cached(make) == [0, 1, 2]
     assert (len(caught), make.calls) == (1, 1)
 
@@ -128,5 +128,5 @@ def test_pipe_is_not_waited_for(folder):
     with pytest.warns(RuntimeWarning) as caught:
         assert cached(Maker()) == [0, 1, 2]
     cannot_read, cannot_write = (str(one.message) for one in caught)
-    assert "cannot be used ([Errno 22] it is not a plain file" in cannot_read
-    assert cannot_write.startswith(f"cannot store numbers arrays in {folder}: x.npz is not a plain file; make room")
+    assert "are invalid ([Errno 22] it is not a plain file" in cannot_read
+    assert cannot_write.startswith(f"cannot store numbers arrays in {folder}: x.npz is not a plain file; free some")

@@ -105,7 +105,7 @@ def test_write_goes_through_devices(tmp_path, make_device):
     (tmp_path / "link").symlink_to("null")
     for path in (null, tmp_path / "link"):
         files.write_atomically(path, b"content")
-    with pytest.raises(InputError, match=r"cannot write .*full: No space left on device; make room there, or give"):
+    with pytest.raises(InputError, match=r"cannot write .*full: No space left on device; free some space, or give"):
         files.write_file(full, "content")
     assert stat.S_ISCHR(null.stat().st_mode)
     assert stat.S_ISCHR(full.stat().st_mode)
@@ -180,7 +180,7 @@ def test_failed_overwrite_restores_the_content(path, monkeypatch):
 
 def test_write_file_refuses_folders_and_invalid_names(tmp_path, loop):
     for path in (tmp_path, loop, tmp_path / ("x" * 300), tmp_path / "a\0b"):
-        with pytest.raises(InputError, match=r"cannot write .*; make room there, or give another place"):
+        with pytest.raises(InputError, match=r"cannot write .*; free some space, or give another path"):
             files.write_file(path, "content")
     assert list(tmp_path.iterdir()) == []
 
@@ -206,10 +206,10 @@ def test_writable_destinations(place):
     ("check", "name", "message"),
     [
         (files.check_file, "folder", "folder is a folder; give a file name"),
-        (files.check_file, "file/page.html", "cannot write .*page.html: .*file is a file; give another place"),
-        (files.check_file, "file/a/b", "cannot write .*b: .*file is a file; give another place"),
+        (files.check_file, "file/page.html", "cannot write .*page.html: .*file is a file; give another path"),
+        (files.check_file, "file/a/b", "cannot write .*b: .*file is a file; give another path"),
         (files.check_folder, "file", "file is a file; give a folder for the output"),
-        (files.check_folder, "file/model", "cannot make folder .*model: .*file is a file; give another folder"),
+        (files.check_folder, "file/model", "cannot create folder .*model: .*file is a file; give another folder"),
     ],
 )
 def test_destinations_of_the_wrong_kind(place, check, name, message):
@@ -219,11 +219,11 @@ def test_destinations_of_the_wrong_kind(place, check, name, message):
 
 def test_destinations_without_permission(place, monkeypatch):
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(InputError, match=f"cannot write to {place}: permission denied; give another place"):
+    with pytest.raises(InputError, match=f"cannot write to {place}: permission denied; give another path"):
         files.check_file(place / "new" / "page.html")
     with pytest.raises(InputError, match=f"cannot write to {place}: permission denied; give another folder"):
         files.check_folder(place / "model")
-    with pytest.raises(InputError, match=r"cannot write .*file: permission denied; give another place"):
+    with pytest.raises(InputError, match=r"cannot write .*file: permission denied; give another path"):
         files.check_file(place / "file")
     monkeypatch.setattr("os.access", lambda path, _: str(path) == str(place / "file"))
     files.check_file(place / "file")  # an existing file needs no permission to create others
@@ -239,7 +239,7 @@ def test_special_files_are_allowed(tmp_path):
 @pytest.mark.parametrize("name", ["x" * 300, "new/" + "x" * 300, "new/" + "ä" * 130 + "/page.html", "a\0b"])
 @pytest.mark.parametrize("check", [files.check_file, files.check_folder])
 def test_invalid_names(place, check, name):
-    with pytest.raises(InputError, match=r"cannot (write|make folder) .*: .*(name|byte).*; give another"):
+    with pytest.raises(InputError, match=r"cannot (write|create folder) .*: .*(name|byte).*; give another"):
         check(place / name)
 
 

@@ -325,7 +325,7 @@ def test_status_says_what_is_needed(studio, project, truth):
 @pytest.mark.parametrize(
     ("text", "on_the_page"),
     [
-        ("/p/uploads/ab/n.csv: b, c; choose one by --target NAME", "n.csv: b, c; choose its role above the column"),
+        ("/p/uploads/ab/n.csv: b, c; choose one with --target NAME", "n.csv: b, c; choose its role above the column"),
         (
             "edges.csv, line 3: unknown node; add it there, or use --unknown-nodes drop to leave such edges out, or "
             "--unknown-nodes add to add the nodes",

@@ -135,7 +135,7 @@ def test_a_fit_that_does_not_fit_is_refused(make_graph, set_free_memory):
     graph = make_graph(nodes=400)
     set_free_memory(0.5, graph)
     tried = False
-    refused = pytest.raises(InputError, match=r"out of memory: fitting 400 nodes with .* takes about")
+    refused = pytest.raises(InputError, match=r"out of memory: fitting 400 nodes with .* needs about")
     with refused as error, within_memory(graph, MTGCN, CPU):
         tried = True
     assert not tried

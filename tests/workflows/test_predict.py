@@ -100,7 +100,7 @@ def new(tables):
     ("edges", "note"),
     [
         ([["b", 0]], "1 of 2 new nodes have no edge; their predictions use features only"),
-        ([["a", "b"]], "no edge leads to a node of the model; if this is a graph of its own, add --new-graph"),
+        ([["a", "b"]], "no edge connects to a node of the model; for a separate graph add --new-graph"),
     ],
 )
 def test_new_nodes_without_edges_to_the_model_are_noted(tables, mt_gcn, new, edges, note):
@@ -138,8 +138,8 @@ def test_edges_to_unknown_nodes_are_refused(tables, mt_gcn, new):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("new_graph", "--new-graph reads edges as a graph of their own, and there are none"),
-        ("with_known", "--all lists the nodes of the fit beside new ones that join them"),
+        ("new_graph", "--new-graph requires --edges"),
+        ("with_known", "--all requires new nodes that join the model's graph"),
     ],
 )
 def test_options_without_effect_are_refused(tables, mt_gcn, option, message):
@@ -149,7 +149,7 @@ def test_options_without_effect_are_refused(tables, mt_gcn, option, message):
 
 def test_edges_without_nodes_are_refused(tables, mt_gcn):
     edges = tables.write("joining-edges.csv", [["source", "target"], ["new", 3]])
-    with pytest.raises(InputError, match="alone does not give the features of new nodes; give them with --nodes"):
+    with pytest.raises(InputError, match="has no features of new nodes; give them with --nodes"):
         tables.predicted(mt_gcn, TableOptions(edges=edges))
 
 

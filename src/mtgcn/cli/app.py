@@ -21,7 +21,7 @@ from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
 
 BAD_INPUT = 2  # exit status of every error that the user can fix
-INTERRUPTED = 130  # exit status after Ctrl-C, as shells count it
+INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 MAX_MESSAGE = 1900  # characters of a usage error; typer quotes arguments of any length
 # Errors while writing to an open stream. Errors of files are reported where the files are written.
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if is_out_of_memory(error):
             _complain("out of memory; raise the limit of this process (ulimit -v), or free some memory")
             if arguments is None:
-                os._exit(BAD_INPUT)  # a library that is loaded half may crash at exit
+                os._exit(BAD_INPUT)  # a partly loaded library may crash at exit
             return BAD_INPUT
         if not isinstance(error, OSError):
             raise
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _system_error(error: OSError) -> str:
-    """The message for an error with a path, or for one while writing to standard output. Others are raised again."""
+    """The message for an error with a path, or while writing to standard output. Other errors are raised again."""
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}; check path and permissions"
     if error.errno not in UNWRITABLE:

@@ -8,30 +8,32 @@ from typing import Annotated
 from mtgcn.cli.options import Device, Score, listed, method_lists, option, remark, show
 from mtgcn.errors import InputError
 
-METHODS_HELP = "Names that mtgcn methods lists; module:Class is one of your own."
+METHODS_HELP = "Names from mtgcn methods, or module:Class for user-defined methods."
 
 
 def arena(
     *,
     graphs: Annotated[
-        str, option("Names that mtgcn datasets lists, or the groups graphs and tables.", "NAME,NAME…")
+        str, option("Names from mtgcn datasets, or the groups graphs and tables.", "NAME,NAME…")
     ] = "graphs",
     methods: Annotated[
         str | None,
         option(METHODS_HELP, "NAME,NAME…", default="those of the group", complete=method_lists),
     ] = None,
     labels: Annotated[
-        str | None, option("Labels per class.", "N,N…", default="1,2,3,5,10,20, of tables 3,5,20")
+        str | None, option("Labels per class.", "N,N…", default="1,2,3,5,10,20; for tables 3,5,20")
     ] = None,
-    runs: Annotated[int | None, option("Splits of each graph and label rate.", "N", default="30, of tables 10")] = None,
+    runs: Annotated[
+        int | None, option("Splits of each graph and label rate.", "N", default="30; for tables 10")
+    ] = None,
     seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
     final: Annotated[bool, option("Use splits and tables reserved for final figures.", "", "--final")] = False,
     validation_per_class: Annotated[int, option("Validation labels, for methods that use them.", "N")] = 0,
-    out: Annotated[Path | None, option("Folder of rows and page; stored units are not run again.", "DIR")] = None,
+    out: Annotated[Path | None, option("Folder for rows and page; stored units are not run again.", "DIR")] = None,
     check: Annotated[Path | None, option("Recompute some of the rows in a folder instead.", "DIR")] = None,
     score: Score = "accuracy",
-    workers: Annotated[int | None, option("Processes.", "N", default="by cores")] = None,
-    ray: Annotated[str | None, option("Instead of --workers, a Ray cluster.", "ADDRESS|local")] = None,
+    workers: Annotated[int | None, option("Number of processes.", "N", default="by cores")] = None,
+    ray: Annotated[str | None, option("Use a Ray cluster instead of --workers.", "ADDRESS|local")] = None,
     device: Device = "auto",
 ) -> None:
     """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes
@@ -51,7 +53,7 @@ def arena(
         _check(check, names or [], seed or 0, device)
         return
     if out is None:
-        raise InputError("no folder for the rows; add --out DIR")
+        raise InputError("--out is missing; give a folder for the rows")
     try:
         rates = None if labels is None else [int(part) for part in listed(labels, "labels")]
     except ValueError:

@@ -70,7 +70,7 @@ def cache(
     clear: Annotated[bool, option("Remove stored encoders; datasets stay.", "", "--clear")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the cache of trained encoders, or clear it. Above its limit the least recently used are removed."""
+    """Show the cache of trained encoders, or clear it. Above its limit, the least recently used ones are removed."""
     from mtgcn.memory import readable
     from mtgcn.storage.cache import MAX_CACHE_BYTES, cache_folder, stored_arrays, trim_cache
 
@@ -89,8 +89,8 @@ def methods(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods with the names of their settings; of a named method, all settings with limits, defaults and
-    meaning, as --set takes them. module:Class is a method of your own."""
+    """List the methods with the names of their settings; for a named method, all settings with limits, defaults and
+    meaning, as accepted by --set. module:Class is a user-defined method."""
     from mtgcn.methods import METHODS, method_title, typed_method_class
     from mtgcn.settings import described_settings
 

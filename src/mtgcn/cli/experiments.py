@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-_DATASET_HELP = "A name that mtgcn datasets lists, for instance cora; or give own files."
+_DATASET_HELP = "A name from mtgcn datasets, for instance cora; or give files."
 Dataset = Annotated[str | None, option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
 
 
@@ -45,22 +45,22 @@ class SplitOptions:
     """Splits, seed and device of `run` and `compare`."""
 
     labels_per_class: Annotated[
-        str | None, option("Labels drawn from each class: one number, or one per class with commas.", "N[,N…]")
+        str | None, option("Labels drawn per class: one number, or a comma-separated number for each class.", "N[,N…]")
     ] = None
     validation_per_class: Annotated[
         int,
         option(
-            "Validation labels drawn from each class for methods that use them; no method is scored on them.",
+            "Validation labels drawn per class for methods that use them; no method is scored on them.",
             "N",
             default="500 in all, if a method uses them",
         ),
     ] = 0
-    runs: Annotated[int | None, option("How many splits, or seeds on a fixed split.", "N", default="30")] = None
+    runs: Annotated[int | None, option("Number of splits, or of seeds on a fixed split.", "N", default="30")] = None
     seed: Seed = 0
     split: Annotated[
         str,
         option(
-            "random (from each class), over-all (from all nodes), public (Planetoid's own) or a JSON file.", "NAME|FILE"
+            "random (from each class), over-all (from all nodes), public (of Planetoid) or a JSON file.", "NAME|FILE"
         ),
     ] = "random"
     score: Score = "accuracy"
@@ -73,13 +73,13 @@ class SplitOptions:
             numbers = tuple(int(part) for part in self.labels_per_class.split(","))
         except ValueError:
             counts = f"labels-per-class is {shown(self.labels_per_class)}"
-            raise InputError(f"{counts}; give a whole number, or one per class with commas") from None
+            raise InputError(f"{counts}; give a whole number, or a comma-separated number for each class") from None
         return numbers[0] if len(numbers) == 1 else numbers
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What `run` and `compare` write."""
+    """Output options of `run` and `compare`."""
 
     out: Annotated[
         Path | None, option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
@@ -95,7 +95,7 @@ def run(
     dataset: Dataset = None,
     method: Annotated[
         str,
-        option("One that mtgcn methods lists, or module:Class for one of your own.", "NAME", complete=method_names),
+        option("A name from mtgcn methods, or module:Class for a user-defined method.", "NAME", complete=method_names),
     ] = "mt-plus",
     settings: Settings = None,
     splits: SplitOptions,
@@ -121,7 +121,7 @@ def compare(
     methods: Annotated[
         str,
         option(
-            "Comma-separated names that mtgcn methods lists; module:Class is one of your own.",
+            "Comma-separated names from mtgcn methods, or module:Class for user-defined methods.",
             "NAME,NAME…",
             complete=method_lists,
         ),
@@ -129,8 +129,8 @@ def compare(
     settings: Annotated[
         list[str] | None,
         option(
-            "A setting of one method (gcn.hidden_channels=32), or of all that have it (hidden_channels=32); may be "
-            "repeated.",
+            "A setting of one method (gcn.hidden_channels=32), or of all methods that have it (hidden_channels=32); "
+            "may be repeated.",
             "KEY=VALUE",
             "--set",
         ),
@@ -162,7 +162,7 @@ def compare(
 
 
 def demo(*, context: typer.Context) -> None:
-    """A GCN, MT-GCN and mt-plus with 2 labels per class: on Cora or, if it cannot be downloaded, on digits."""
+    """Compare a GCN, MT-GCN and mt-plus with 2 labels per class, on Cora or, if it cannot be downloaded, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
 
     dataset = "cora"
@@ -211,9 +211,9 @@ def _compare(
     tables = files.table_options()
     if (dataset is None) != tables.given:
         given = "no graph" if dataset is None else "two graphs"
-        raise InputError(f"{given}; give either --dataset or own files, for instance a table")
+        raise InputError(f"{given}; give either --dataset or files, for instance a table")
     if tables.given and splits.split == PUBLIC:
-        raise InputError("own files have no public split; use --split random, or a split file")
+        raise InputError("--split public requires --dataset; use --split random, or a split file")
     check_not_final(splits.seed)
     check_score(splits.score)
     methods, setting_notes = configured_methods(names, settings)
@@ -300,19 +300,21 @@ def reproduce(
     ] = None,
     table: Annotated[str | None, option("Tables of the paper, 1 to 5, or digits.", "N,N…", default="1 to 5")] = None,
     datasets: Annotated[
-        str | None, option("Only these.", "NAME,NAME…", default="those of the paper, or of the suite")
+        str | None, option("Only these datasets.", "NAME,NAME…", default="those of the paper, or of the suite")
     ] = None,
     methods: Annotated[
         str | None,
-        option("Only these; others than the paper's, too.", "NAME,NAME…", default="the paper's, or the suite's"),
+        option(
+            "Only these methods, also others than the paper's.", "NAME,NAME…", default="the paper's, or the suite's"
+        ),
     ] = None,
-    runs: Annotated[int | None, option("Runs of each cell.", "N", default="30, PubMed 10; of a suite 10")] = None,
+    runs: Annotated[int | None, option("Runs of each cell.", "N", default="30; for PubMed and suites 10")] = None,
     seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
     protocol: Annotated[
         str,
         option(
-            "ours, or the authors' way of reporting, which is optimistic: the better peer by test accuracy, the "
-            "largest of ten averages.",
+            "ours; or paper, the authors' optimistic evaluation: the better peer by test accuracy, the largest of ten "
+            "averages.",
             "ours|paper",
         ),
     ] = "ours",
@@ -329,24 +331,24 @@ def reproduce(
     out: Annotated[
         Path | None,
         option(
-            "Folder of the rows; stored units are not run again.",
+            "Folder for the rows; stored units are not run again.",
             "DIR",
-            default="reproduction, of a suite reproduction-NAME",
+            default="reproduction; for a suite reproduction-NAME",
         ),
     ] = None,
     workers: Annotated[
-        int | None, option("Processes; rows are the same for any number.", "N", default="by cores")
+        int | None, option("Number of processes; rows do not depend on it.", "N", default="by cores")
     ] = None,
     ray: Annotated[
         str | None,
         option(
-            "Instead of --workers, a Ray cluster: HOST:PORT of its head node, auto for one that runs here, local for "
-            "one that is started here and ends with the command. Rows are the same.",
+            "Use a Ray cluster instead of --workers: HOST:PORT of its head node, auto for a running cluster on this "
+            "machine, local to start one for this command. Rows are the same.",
             "ADDRESS|local",
             default=False,
         ),
     ] = None,
-    threads: Annotated[int, option("Threads of each unit of work; another number makes new rows.", "N")] = 1,
+    threads: Annotated[int, option("Threads per unit of work; another number gives new rows.", "N")] = 1,
     device: Device = "auto",
 ) -> None:
     """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
@@ -381,7 +383,7 @@ def reproduce(
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
             except KeyboardInterrupt:
                 done = sum(unit.id in store.units for unit in planned.units)
-                remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command goes on from there")
+                remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command resumes")
                 raise
             text, files = write_reproduction(out, reproduction)
     remark(f"wrote {', '.join(map(str, files))}")
@@ -394,19 +396,17 @@ def report(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Where mtgcn fit put a model, or mtgcn reproduce, arena, run or compare their rows.",
+            help="Folder with a model (mtgcn fit) or with rows (mtgcn reproduce, arena, run or compare).",
             metavar="MODEL|DIR",
         ),
     ],
-    out: Annotated[
-        Path | None, option("Of a model: where to write the page.", "FILE", default="MODEL/report.html")
-    ] = None,
+    out: Annotated[Path | None, option("File for the page about a model.", "FILE", default="MODEL/report.html")] = None,
 ) -> None:
     """Write a page about stored results, without running anything.
 
-    Of a model: report.html, with the map of its nodes and all predictions. Of stored rows: report.html and tables.tex
-    for the paper's tables, report-NAME.html and tables-NAME.tex for a suite or, with comparison for a name, for what
-    mtgcn run and compare put there; arena.html for the arena.
+    For a model: report.html, with the map of its nodes and all predictions. For stored rows: report.html and tables.tex
+    for the paper's tables, report-NAME.html and tables-NAME.tex for a suite, report-comparison.html and
+    tables-comparison.tex for mtgcn run and compare, and arena.html for the arena.
     """
     from mtgcn.storage.files import check_file, current_path
 
@@ -419,7 +419,7 @@ def report(
         print_result({}, (page,), as_json=False, written=page)
         return
     if out is not None:
-        raise InputError(f"--out {out} is for the page of a model, and {folder} holds none; leave it out")
+        raise InputError(f"--out {out} requires a model, which {folder} does not contain; omit it")
     from mtgcn.experiments.arena import stored_arena
     from mtgcn.experiments.compare import stored_comparisons
     from mtgcn.experiments.store import PACKED_ROWS_FILE, ROWS_FILE, read_units
@@ -430,8 +430,8 @@ def report(
 
     if not any((folder / name).is_file() for name in (ROWS_FILE, PACKED_ROWS_FILE)):
         raise InputError(
-            f"{folder} holds neither a model (card.json) nor rows ({ROWS_FILE}); give a folder that mtgcn fit or mtgcn "
-            "reproduce wrote"
+            f"{folder} holds neither a model (card.json) nor rows ({ROWS_FILE}); give a folder written by mtgcn fit "
+            "or mtgcn reproduce"
         )
     units = read_units(folder)
     comparisons = stored_comparisons(units.values())

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from mtgcn.uncertainty.doubt import DoubtfulLabels
     from mtgcn.uncertainty.suggestions import Suggestions
 
-ModelFolder = Annotated[Path, typer.Argument(help="Model folder that mtgcn fit wrote.", metavar="MODEL")]
+ModelFolder = Annotated[Path, typer.Argument(help="Model folder written by mtgcn fit.", metavar="MODEL")]
 Folds = Annotated[
     int | None,
     option(
-        "Estimate the accuracy by this many more fits; 0: no estimate.",
+        "Number of folds that estimate the accuracy; 0 for no estimate.",
         "N",
         default="the method's cross-validation, or 5",
     ),
@@ -48,14 +48,14 @@ Folds = Annotated[
 def fit(
     *,
     out: Annotated[
-        Path | None, option("Folder for the model, replaced if it has one.", "DIR", default="required without --check")
+        Path | None, option("Folder for the model; replaces a model in it.", "DIR", default="required without --check")
     ] = None,
     files: FileOptions,
     check: Annotated[
-        bool, option("Read and check everything, report it, fit and write nothing.", None, "--check")
+        bool, option("Read, check and report everything without fitting or writing.", None, "--check")
     ] = False,
     classes: Annotated[
-        str | None, option("The expected classes; a label of another, or none of one, is an error.", "A,B…")
+        str | None, option("The expected classes; any other label, or a class without labels, is an error.", "A,B…")
     ] = None,
     report: Annotated[Path | None, option("Also write an HTML page about the fit.", "FILE")] = None,
     method: Annotated[
@@ -67,7 +67,7 @@ def fit(
     class_prior: Annotated[
         str | None,
         option(
-            "Class shares to which probabilities are corrected: known ones, those of the labels, or estimated.",
+            "Correct probabilities to these class shares: given ones, those of the labels (labelled), or estimated.",
             "A=0.2,B=0.8|labelled|estimated",
             default="no correction",
         ),
@@ -105,11 +105,12 @@ def predict(
     out: Annotated[Path, option("CSV file for the predictions; - is standard output.", "FILE")],
     files: Annotated[FileOptions, "table", "edges", "nodes", "graph", "columns", "unknown_nodes", "header"],
     new_graph: Annotated[
-        bool, option("--edges and --nodes are a graph of their own, not part of the model's.", None, "--new-graph")
+        bool,
+        option("--edges and --nodes are a separate graph, not new nodes of the model's graph.", None, "--new-graph"),
     ] = False,
-    with_known: Annotated[bool, option("List the nodes of the model beside new nodes.", None, "--all")] = False,
+    with_known: Annotated[bool, option("List the nodes of the model as well as new nodes.", None, "--all")] = False,
     keep_columns: Annotated[
-        str, option("Columns of the node table that the predictions keep, after their own.", "none|names|all")
+        str, option("Columns of the node table to append to the predictions.", "none|names|all")
     ] = "none",
     sort: Annotated[
         str | None, option("Sort by the probability of this class, the highest first.", "CLASS", default="as given")
@@ -122,8 +123,8 @@ def predict(
     """Predict the class of every node of the model's graph or, with files, of new nodes.
 
     With a table and --edges, new nodes join the graph of the model: edges refer to its nodes by id. With a table only,
-    ids of the model, or equal rows without ids, get the predictions of the fit; others are attached to their nearest
-    neighbours. --graph, or --edges with --new-graph, is a graph of its own.
+    rows of the fit, recognised by id or without ids by their values, get the predictions of the fit; others are linked
+    to their nearest neighbours. --graph, or --edges with --new-graph, is a separate graph.
     """
     from mtgcn.workflows.output import is_standard_output
 
@@ -156,19 +157,19 @@ def predict(
 def label(
     model: ModelFolder,
     labels: Annotated[
-        Path, typer.Argument(help="Labels of some of its nodes: id and class. CSV, Parquet or JSON.", metavar="LABELS")
+        Path, typer.Argument(help="Labels of some nodes: id and class. CSV, Parquet or JSON.", metavar="LABELS")
     ],
     new_classes: Annotated[
-        str | None, option("Classes that the model does not have yet; others are an error.", "A,B…")
+        str | None, option("Classes to add to the model; any other unknown class is an error.", "A,B…")
     ] = None,
     columns: Columns = None,
     folds: Folds = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Add or correct labels of a model and fit it again. Needs no other file.
+    """Add or correct labels of a model and fit it again. No other file is needed.
 
-    Embeddings are reused. The model in the folder is replaced once the refit is complete.
+    Embeddings are reused. The model in the folder is replaced when the refit is complete.
     """
     from mtgcn.io.options import parsed_roles
     from mtgcn.workflows.fit import label_files, label_lines
@@ -221,7 +222,7 @@ def doubt(
 ) -> None:
     """List given labels that are probably wrong, with reasons.
 
-    Each label is held out in turn: the most doubtful are those that a model fitted without them finds least likely.
+    Each label is held out once. The most doubtful ones are least probable according to a model fitted without them.
     """
     from mtgcn.estimator.persistence import load_model
     from mtgcn.report.progress import fitting_progress
@@ -245,8 +246,8 @@ def explain(
 ) -> None:
     """Explain why a node has its class: a sentence, then tables of what supports and opposes it.
 
-    The answer of mt-plus is split exactly, by peers, columns, nodes and labels. Other methods list neighbours and near
-    labels.
+    The prediction of mt-plus is decomposed exactly by peer, column, node and label. For other methods, neighbours and
+    nearby labels are listed.
     """
     from mtgcn.estimator.persistence import load_model
 
@@ -271,13 +272,13 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: /predict for new nodes, /explain for nodes of the fit, /health, /openapi.json.
 
-    Prints the address with its token, which requests give as `Authorization: Bearer TOKEN`. The variable MTGCN_TOKEN
-    sets the token. Each request is logged as a line of JSON on standard error.
+    Prints the address with its token, which requests send as `Authorization: Bearer TOKEN`. The environment variable
+    MTGCN_TOKEN sets the token. Each request is logged as a line of JSON on standard error.
     """
     if importlib.util.find_spec("fastapi") is None:
         raise InputError("mtgcn serve needs FastAPI, which comes with NiceGUI; pip install 'mtgcn[studio]'")
     if no_token and host not in ("127.0.0.1", "localhost", "::1"):
-        raise InputError(f"--no-token with --host {host} lets everyone in; leave out one of them")
+        raise InputError(f"--no-token requires a local host, not {host}; omit --no-token or --host")
     from mtgcn.studio.server import listen
 
     with listen(host, port) as listener:  # fails before time is spent on loading
@@ -292,9 +293,9 @@ def studio(
         str | None, option("Start with a built-in dataset, such as digits.", "NAME", complete=dataset_names)
     ] = None,
     files: FileOptions,
-    project: Annotated[
-        Path, option("Folder of the labels, files and model; nothing is written elsewhere.", "DIR")
-    ] = Path("mtgcn-studio"),
+    project: Annotated[Path, option("Folder for labels, files and model; nothing is written elsewhere.", "DIR")] = Path(
+        "mtgcn-studio"
+    ),
     host: Annotated[str, option("Address of this machine to serve the page at.", "ADDRESS")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
     no_browser: Annotated[
@@ -304,7 +305,7 @@ def studio(
 ) -> None:
     """Label nodes in the browser while a model predicts the rest.
 
-    TABLE may also be a model folder that mtgcn fit wrote. Prints the address of the page. Its token gives access to the
+    TABLE may also be a model folder written by mtgcn fit. Prints the address of the page. Its token gives access to the
     project, so keep it private. An existing project is continued.
     """
     model = files.table if files.table is not None and files.table.is_dir() else None
@@ -375,9 +376,9 @@ def _print_list(
 
 
 def _check_output(out: Path, as_json: bool) -> None:
-    """Refuse two results on standard output, and an output that cannot be written."""
+    """Raise if two results would go to standard output, or if the output cannot be written."""
     from mtgcn.workflows.output import check_output, is_standard_output
 
     check_output(out)
     if as_json and is_standard_output(out):
-        raise InputError(f"--out {out} and --json both print on standard output; give a file, or leave out --json")
+        raise InputError(f"--out {out} and --json both write to standard output; give a file, or omit --json")

@@ -30,28 +30,29 @@ def option(
     default: str | bool = True,
     complete: Callable[[str], list[str]] | None = None,
 ) -> Any:
-    """An option with its help, the form of its value, and the default if None stands for another."""
+    """A typer option: help text, metavar, names, and the default shown in the help."""
     return typer.Option(*names, help=text, metavar=metavar, show_default=default, autocompletion=complete)
 
 
 Seed = Annotated[int, option("Seed of the splits and of all randomness in the methods.", "N")]
-Device = Annotated[str, option("auto uses a GPU if there is one.", "auto|cpu|cuda")]
+Device = Annotated[str, option("Device to compute on; auto uses a GPU if available.", "auto|cpu|cuda")]
 SCORE_NAMES = "accuracy|balanced-accuracy|macro-f1|roc-auc|average-precision"
 Score = Annotated[
-    str, option("Score to compare by; the last two are for two classes, of which the rarer one ranks.", SCORE_NAMES)
+    str,
+    option("Score to compare; the last two need two classes, and the rarer one is the positive class.", SCORE_NAMES),
 ]
 AsJson = Annotated[bool, option("Print one JSON object and nothing else.", "", "--json")]
 Quiet = Annotated[bool, option("No progress, no notes, no summary of written files.", "", "--quiet", "-q")]
 Settings = Annotated[
-    list[str] | None, option("A setting that mtgcn methods NAME lists; may be repeated.", "KEY=VALUE", "--set")
+    list[str] | None, option("A setting of the method, see mtgcn methods NAME; may be repeated.", "KEY=VALUE", "--set")
 ]
 
 Columns = Annotated[
     list[str] | None,
     option(
-        "The column that is id, label or name of the rows, or source, target or weight of edges; id=none numbers the "
-        "rows. Or the kind of a column: number, category, date, text, picture, feature (any of these) or ignore. May "
-        "be repeated.",
+        "The role of a column (id, label or name of rows; source, target or weight of edges; id=none numbers the "
+        "rows) or its kind (number, category, date, text, picture, feature for any of these, or ignore). May be "
+        "repeated.",
         "ROLE|KIND=NAME",
         "--column",
     ),
@@ -68,15 +69,15 @@ class FileOptions:
     table: Annotated[
         Path | None,
         typer.Argument(
-            help="A table with a row per node, the target empty where unknown; the same as --nodes. - is standard "
-            "input.",
+            help="A table with one row per node, and an empty target for unknown classes; the same as --nodes. - is "
+            "standard input.",
             metavar="TABLE",
             show_default=False,
         ),
     ] = None
     target: Annotated[
         str | None,
-        option("The column of the classes; the same as --column label=NAME.", "NAME", default="guessed"),
+        option("The class column; the same as --column label=NAME.", "NAME", default="guessed"),
     ] = None
     edges: Annotated[
         Path | None,
@@ -110,14 +111,14 @@ class FileOptions:
     unknown_nodes: Annotated[
         str,
         option(
-            "Edges and labels with ids that --nodes does not list: refuse them, drop them, or add the ids as nodes.",
+            "Edges and labels with ids missing from --nodes: raise an error, drop them, or add the ids as nodes.",
             "error|drop|add",
         ),
     ] = "error"
     header: Header = None
 
     def table_options(self) -> TableOptions:
-        """The same for `read_graph`, checked."""
+        """These options as checked `TableOptions`."""
         from mtgcn.io.options import TableOptions, parsed_columns
 
         given = vars(self).copy()
@@ -162,7 +163,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 def with_signature(
     run: Callable[..., None], command: Callable[..., None], options: Iterable[Parameter]
 ) -> Callable[..., None]:
-    """The function with name and help of the command, and with these options, as typer reads them."""
+    """Give a function the name and help of a command, and the signature of these options for typer."""
     update_wrapper(run, command)
     named = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
     run.__signature__ = Signature(named)  # type: ignore[attr-defined]
@@ -170,8 +171,8 @@ def with_signature(
     return run
 
 
-# Names for shell completion, written out because importing the registries takes longer than a key press may. A test
-# compares them with the registries.
+# Names for shell completion, written out because importing the registries would delay completion. A test compares
+# them with the registries.
 DATASETS = (
     *("cora", "citeseer", "pubmed", "digits", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp"),
     *("chameleon", "minesweeper", "facebook-pages", "twitch-de", "airports-usa", "fgl", "wine"),
@@ -224,8 +225,8 @@ def print_json(content: dict[str, Any]) -> None:
 def print_result(
     content: dict[str, Any], lines: Iterable[object], as_json: bool, remarks: Iterable[str] = (), written: object = None
 ) -> None:
-    """Print the result of a command as JSON, or as lines of text with remarks on standard error; with --quiet no text
-    about what is `written`."""
+    """Print the result of a command as JSON, or as lines of text with remarks on standard error. With --quiet, no text
+    is printed about `written` files."""
     try:
         if as_json:
             print_json(content)
@@ -251,7 +252,7 @@ def listed(text: str | None, option: str) -> list[str] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise InputError(f"{option} is {text!r}, where a name is empty; put one between any two commas")
+        raise InputError(f"{option} {text!r} has an empty name; remove the extra comma")
     for part in parts:
         if parts.count(part) > 1:
             raise InputError(f"{option} names {part!r} twice; name it once")

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-GC_THRESHOLD = 100_000  # objects between two collections; with Python's default there are a thousand while torch loads
+GC_THRESHOLD = 100_000  # objects between two collections; Python's default causes a thousand while torch loads
 
 
 def collect_rarely() -> None:
@@ -64,7 +64,7 @@ def unwritable_output(error: OSError, written: object = None) -> str:
     """The message about standard output that cannot be written, which is then discarded."""
     discard_output()
     but = "" if written is None else f", but {written} is written"
-    return f"cannot write to standard output: {error.strerror}{but}; make room there, or send it elsewhere"
+    return f"cannot write to standard output: {error.strerror}{but}; free some space, or redirect it"
 
 
 def discard_output() -> None:

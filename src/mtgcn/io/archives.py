@@ -1,7 +1,7 @@
-"""Compressed files: gzip of any format, and archives of arrays (`.npz`). Needs NumPy and SciPy alone.
+"""Compressed files: gzip of any format, and archives of arrays (`.npz`). Requires only NumPy and SciPy.
 
-Published archives often hold scipy matrices, which NumPy stores as pickles, and a pickle may run any code. Here it may
-name a few types only, and stand-ins for them hold its content: no code of NumPy or SciPy runs with it.
+Published archives often contain scipy matrices, which NumPy stores as pickles, and a pickle may run any code. Only a
+few types are allowed, and they are replaced by inert placeholders, so no code of NumPy or SciPy runs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mtgcn.graph_checks import compressed_matrix
 from mtgcn.memory import check_fits
 
 CHUNK_BYTES = 16 << 20
-MAX_BYTES = 256 << 20  # of a file that is parsed as a whole, unpacked; tables are for larger graphs
-MEMORY_FACTOR = 20  # memory of such a file, parsed, relative to its bytes
-COPIES = 3  # of the arrays, while they are checked and converted
-STAND_INS = re.compile(
+MAX_BYTES = 256 << 20  # unpacked size of a file that is parsed as a whole; tables may be larger
+MEMORY_FACTOR = 20  # memory of such a file after parsing, relative to its size
+COPIES = 3  # copies of the arrays while they are checked and converted
+PLACEHOLDERS = re.compile(
     r"numpy\.(dtype|ndarray|(_core|core)\.multiarray\._reconstruct)|scipy\.sparse\._?(csr\.csr|csc\.csc)_(matrix|array)"
 )
 PLAIN_TYPES: dict[tuple[str, str], Any] = {
@@ -47,12 +47,12 @@ def suffix_of(path: Path) -> str:
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file, unpacked while it is read."""
+    """Open a file for reading; gzip is unpacked on the fly."""
     return gzip.open(path) if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
 
 
 def unpacked_size(path: Path) -> int:
-    """The bytes of a file, unpacked. A few bytes of gzip can expand without end, so the free memory is the limit."""
+    """The unpacked size of a file, limited by free memory, since a few bytes of gzip can expand without end."""
     if not is_gzip(path):
         return path.stat().st_size
     size = 0
@@ -82,10 +82,10 @@ def content_of(path: Path) -> bytes:
 
 
 def npz_arrays(file: BinaryIO, title: str, wanted: Container[str]) -> dict[str, Any]:
-    """The `wanted` arrays and sparse matrices of an archive by name, None for others. The archive may be malformed:
-    NumPy raises any exception then."""
+    """The `wanted` arrays and sparse matrices of an archive by name, None for others. Malformed archives can raise
+    any exception of NumPy."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # advice about old headers
+        warnings.simplefilter("ignore")  # warnings about old headers
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"{title} holds one array and no names; write it with numpy.savez(…, edge_index=…)")
@@ -113,8 +113,8 @@ def _member(archive: Any, name: str) -> Any:
 
 
 def unpickled(content: bytes) -> Any:
-    """The array, the matrix, or the dictionary of these and plain objects in a pickle; also one of Python 2. Malformed
-    ones raise any exception."""
+    """The array, the matrix, or the dictionary of these and plain objects in a pickle, which may be of Python 2.
+    Malformed pickles can raise any exception."""
     reader = _RestrictedUnpickler(io.BytesIO(content), encoding="latin1")  # preserves the bytes of Python 2 strings
     value = _converted(reader.load())
     return {key: _converted(part) for key, part in value.items()} if isinstance(value, dict) else value
@@ -124,13 +124,13 @@ class _RestrictedUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in PLAIN_TYPES:
             return PLAIN_TYPES[module, name]
-        if STAND_INS.fullmatch(f"{module}.{name}"):
-            return type(name, (_StandIn,), {})
+        if PLACEHOLDERS.fullmatch(f"{module}.{name}"):
+            return type(name, (_Placeholder,), {})
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which graph data do not need")
 
 
-class _StandIn:
-    """Holds what a pickle calls a type with, and the state that it sets."""
+class _Placeholder:
+    """Placeholder for an unpickled object: its constructor arguments and state."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -140,8 +140,8 @@ class _StandIn:
 
 
 def _converted(value: Any) -> Any:
-    """The array or matrix of a stand-in; anything else unchanged."""
-    if not isinstance(value, _StandIn):
+    """The array or matrix of a placeholder; anything else unchanged."""
+    if not isinstance(value, _Placeholder):
         return value
     form = type(value).__name__
     if form.startswith("cs"):
@@ -149,7 +149,7 @@ def _converted(value: Any) -> Any:
         shape = tuple(value.state["_shape"])
         return compressed_matrix(data, indices, indptr, shape, by_column=form.startswith("csc"))
     if form != "_reconstruct":
-        raise ValueError(f"numpy.{form} is no array")
+        raise ValueError(f"numpy.{form} is not an array")
     _, shape, kind, by_column, content = value.state
     code = kind.arguments[0]
     if code in ("O", "O8"):  # a list of objects

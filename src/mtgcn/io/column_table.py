@@ -20,7 +20,7 @@ from mtgcn.labels import is_missing
 from mtgcn.shapes import Bool, Float, Int
 
 MISSING = -1  # the code of an empty cell
-PLACES_SHOWN = 3  # in a message
+PLACES_SHOWN = 3  # places listed in a message
 LARGEST = float(np.finfo(np.float32).max)
 
 POINT, COMMA = "number", "number with decimal comma"
@@ -82,7 +82,7 @@ class ColumnTable:
     texts: Mapping[int, Texts] = field(default_factory=dict)
     days: frozenset[int] = frozenset()  # numeric columns that are dates, in days since 1970
     categories: frozenset[int] = frozenset()  # text columns that their source declares as categories
-    absent: int = 0  # rows without any value, after the last
+    absent: int = 0  # empty rows after the last one
     # For messages: the name of the table, and of a row.
     title: str = "the table"
     place: Callable[[int], str] = "row {}".format
@@ -127,7 +127,7 @@ class ColumnTable:
         return Texts(np.where(np.isnan(numbers), MISSING, codes), values)
 
     def places(self, rows: Bool[np.ndarray, "rows"], values: Sequence[str]) -> str:
-        """The first of some rows with their values, for a message."""
+        """The first of these rows with their values, for a message."""
         some = np.flatnonzero(rows)[:PLACES_SHOWN]
         named = ", ".join(f"{self.place(int(row))} {shown(value)}" for row, value in zip(some, values, strict=False))
         return named + (", …" if np.count_nonzero(rows) > PLACES_SHOWN else "")
@@ -180,7 +180,7 @@ def days_in(text: str, form: str) -> float | None:
 
 
 def parse(texts: Iterable[str], form: str) -> Float[np.ndarray, "texts"]:
-    """The number for each text in this format, NaN if there is none: dates are days since 1970, yes and true are 1.
+    """Texts in this format as numbers, NaN for other texts: dates are days since 1970, yes and true are 1.
 
     >>> parse(["Yes", "false", "1", "perhaps"], BOOLEAN)
     array([ 1.,  0.,  1., nan])
@@ -206,7 +206,7 @@ def is_boolean(texts: Sequence[str]) -> bool:
 
 
 def date_format(texts: Sequence[str], least_share: float) -> str | None:
-    """The format in which most texts are dates; None if it is fewer than `least_share`."""
+    """The date format that fits most texts; None if it fits a smaller share than `least_share`."""
 
     def share(some: Sequence[str]) -> float:
         return sum(days_in(text, form) is not None for text in some) / max(1, len(some))

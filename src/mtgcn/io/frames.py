@@ -26,7 +26,7 @@ def is_frame(given: Any) -> bool:
 def split_target(frame: Any, target: str) -> tuple[Any, np.ndarray]:
     """The frame without the column of the target, and that column."""
     if not is_frame(frame):
-        raise InputError(f"target={target!r} names a column of a data frame, and X is a {type(frame).__name__}; give y")
+        raise InputError(f"target={target!r} names a column of a data frame, but X is a {type(frame).__name__}; give y")
     data = _narwhal(frame)
     if target not in data.columns:
         raise InputError(f"the frame: {unknown_name('column', target, map(str, data.columns))}")
@@ -91,7 +91,7 @@ def _from_series(series: Any) -> pa.Array:
 
 def _from_objects(cells: np.ndarray) -> pa.Array:
     """Numbers if all cells are numbers or missing, otherwise text."""
-    absent = ("NAType", "NaTType")  # of pandas, which is not imported
+    absent = ("NAType", "NaTType")  # missing values of pandas, which is not imported
     gaps = [
         cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in absent for cell in cells
     ]

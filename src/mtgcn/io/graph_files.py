@@ -4,7 +4,7 @@
 To add a format, write a function from a path to `GraphArrays` or a networkx graph and register its suffix in `READERS`.
 
 A `.pt` file is a pickle, which may run any code. torch's reader for weights builds only tensors and plain containers;
-it gets stand-ins for the classes of a `Data`, which hold their content and do nothing. So PyG need not be installed.
+the classes of a `Data` are replaced by inert placeholders, so PyG need not be installed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from mtgcn.labels import UNLABELED, encoded_labels
 from mtgcn.memory import check_fits
 
 MAX_XML_DEPTH = 100  # graphs are three or four elements deep; far deeper ones exhaust the stack
-GRAPHML = b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'  # some programs leave the namespace out
+GRAPHML = b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'  # some programs omit the namespace
 SPARSE_PARTS = ("data", "indices", "indptr", "shape")
-# The usual names of arrays in `.npz` and `.mat`; the first one in a file is taken.
+# The usual names of arrays in `.npz` and `.mat`; the first one in a file is used.
 MATRIX_NAMES = ("adjacency", "adj_matrix", "adj", "network", "A", "W")
 FEATURE_NAMES = ("features", "x", "node_features", "node_attr", "attributes", "attrb", "attr", "X", "fea")
 LABEL_NAMES = ("labels", "y", "node_labels", "node_label", "label", "group", "gnd")
@@ -167,7 +167,7 @@ def _readable(
 def read_npz(path: Path) -> GraphArrays:
     """Edges from `edge_index`, `edges`, `adjacency`, `adj_data` … or scipy's `save_npz`; optionally `features`,
     `labels`, `node_ids` and `class_names`, or other usual names."""
-    # A wrong header may ask for more memory than there is.
+    # A wrong header may request more memory than is available.
     with _readable(path, ".npz", "write it again, without objects", kept=()), opened(path) as file:
         arrays = npz_arrays(file, str(path), NPZ_NAMES)
     for name, array in arrays.items():
@@ -205,7 +205,7 @@ def read_mtx(path: Path) -> GraphArrays:
         rows, columns, count = map(int, sizes.split())
         entries = np.loadtxt(file, ndmin=2) if count else np.empty((0, 2))
         if len(entries) != count:
-            raise ValueError(f"{len(entries)} entries, and its header tells {count}")
+            raise ValueError(f"{len(entries)} entries, but the header announces {count}")
         ends, given = entries[:, :2].T, entries[:, 2] if entries.shape[1] == 3 else np.ones(count)
         checked_count(max(rows, columns), str(path))
         matrix = sp.coo_array((given, ends.astype(np.int64) - 1), shape=(rows, columns))
@@ -243,7 +243,7 @@ def _edges(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarra
     """Sources, targets, weights and, from a matrix, the number of nodes."""
     edges = arrays.get("edge_index", arrays.get("edges"))
     if edges is not None:
-        if "edge_index" not in arrays and edges.ndim == 2 and edges.shape[1] == 2:  # a row per edge
+        if "edge_index" not in arrays and edges.ndim == 2 and edges.shape[1] == 2:  # one row per edge
             edges = edges.T
         sources, targets = checked_edge_index(edges, f"{path}: ")
         weights = arrays.get("edge_weight")
@@ -264,7 +264,7 @@ def _sparse(path: Path, arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
     """A matrix from its three arrays, whose indices are checked."""
     layout = "csr" if prefix else "".join(map(str, _texts(path, "format", arrays["format"].reshape(-1)[:1])))
     if layout not in ("csr", "csc"):
-        raise InputError(f"{path}: a sparse matrix in the form {shown(layout)}; save it as csr")
+        raise InputError(f"{path}: a sparse matrix of format {shown(layout)}; save it as csr")
     missing = [prefix + part for part in SPARSE_PARTS if prefix + part not in arrays]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}; a sparse matrix needs {', '.join(SPARSE_PARTS)}")
@@ -300,7 +300,7 @@ def _labels(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray | None, t
 
 
 def _one_label_per_node(path: Path, name: str, given: Any) -> np.ndarray:
-    """Labels in a row, in a column, or as a column of 0 and 1 for each class."""
+    """One label per node, from a row, a column or a one-hot matrix."""
     if given.ndim != 2 or given.dtype.kind not in "biuf":
         return given
     if 1 in given.shape:
@@ -343,7 +343,7 @@ def read_pt(path: Path) -> GraphArrays:
         raise _not_read(path, "holds no edge_index of a single graph")
     try:
         arrays = {name: as_array(parts[name]) for name in PYG_ARRAYS if parts.get(name) is not None}
-        arrays |= {name: np.asarray(array) for name, array in arrays.items() if name != "x"}  # which may be sparse
+        arrays |= {name: np.asarray(array) for name, array in arrays.items() if name != "x"}  # x may be sparse
     except (TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise _not_read(path, f"has parts that are not arrays ({reason(error)})") from error
     # By shapes: an expanded tensor takes a few bytes of the file.
@@ -358,16 +358,16 @@ def _loaded(path: Path) -> Any:
 
     allowed: list[Any] = torch.serialization.get_safe_globals()  # PyG's own if it is imported
     known = {one[1] if isinstance(one, tuple) else f"{one.__module__}.{one.__qualname__}" for one in allowed}
-    stand_ins = [(type(name.rpartition(".")[2], (), {}), name) for name in PYG_CLASSES if name not in known]
+    placeholders = [(type(name.rpartition(".")[2], (), {}), name) for name in PYG_CLASSES if name not in known]
     try:
         unpacked = unpacked_size(path)
         with opened(path) as file:
-            if zipfile.is_zipfile(file):  # the old format is none
+            if zipfile.is_zipfile(file):  # the old format is not a zip file
                 with zipfile.ZipFile(file) as archive:
                     unpacked = sum(member.file_size for member in archive.infolist())
             check_fits(COPIES * unpacked, f"{path}, unpacked,", "give a smaller graph, or features as a sparse tensor")
             file.seek(0)
-            with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
+            with torch.serialization.safe_globals(placeholders):  # type: ignore[arg-type]
                 return torch.load(file, map_location="cpu", weights_only=True)
     except (MemoryError, InputError):
         raise

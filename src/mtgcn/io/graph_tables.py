@@ -42,8 +42,8 @@ from mtgcn.shapes import Int
 
 BYTES_PER_EDGE = 60  # temporary memory to concatenate, sort and symmetrise
 ONE_ROW_PER_NODE = "keep one row per node, name the id column (--column id=NAME), or number the rows (--column id=none)"
-MAX_ID_COLUMNS = 50  # that are searched for unknown ids
-MAX_SHOWN_COLUMNS, MAX_SHOWN_CELLS = 100, 5_000_000  # of a table that is kept for display
+MAX_ID_COLUMNS = 50  # columns that are searched for unknown ids
+MAX_SHOWN_COLUMNS, MAX_SHOWN_CELLS = 100, 5_000_000  # largest table that is kept for display
 SPARSE_BELOW = 0.05  # share of nonzeros below which numbers are kept as a sparse matrix
 
 
@@ -53,17 +53,17 @@ class EdgeRows:
 
     sources: Int[np.ndarray, "listed"] = field(default_factory=lambda: np.zeros(0, np.int64))
     targets: Int[np.ndarray, "listed"] = field(default_factory=lambda: np.zeros(0, np.int64))
-    weights: np.ndarray | None = None  # None: the list has none
+    weights: np.ndarray | None = None  # None if the list has no weights
 
 
 def read_edges(table: Table, options: TableOptions, index: NodeIndex, nodes: Table | None) -> EdgeRows:
-    """The edges between the nodes of the index, which is filled from `nodes`; without that, every id is a node."""
+    """The edges between nodes of the index. Without a node table, every id in the edge list is a node."""
     parts: list[EdgeRows] = []
     listed = 0
     for part, rows in edge_batches(table, options, index, nodes):
         parts.append(part)
         listed += rows
-        check_fits(BYTES_PER_EDGE * listed, f"{table.path}, of which {listed} edges are read,", "leave some out")
+        check_fits(BYTES_PER_EDGE * listed, f"{table.path}, of which {listed} edges are read,", "remove some")
     some = [part.weights for part in parts if part.weights is not None]
     log_file(table.path, f"edge list, {table.form}", edges=listed)
     return EdgeRows(
@@ -88,7 +88,7 @@ def edge_batches(
         cells = [] if beginning is None else zip(others, beginning.features, strict=True)
         unused = next((table.columns[one] for one, some in cells if numbers_of_cells(some) is not None), None)
         if unused is not None:
-            note(f"{table.path}: column {shown(unused)} is not used; --column weight={unused} takes it as edge weights")
+            note(f"{table.path}: column {shown(unused)} is not used; --column weight={unused} uses it as edge weights")
     style = COMMA if any("," in row[weight or 0] for row in table.sample if len(row) > (weight or 0)) else POINT
     rows, empty = References(table, [source, target], index, nodes, options), True
     for batch in table.batches([source, target], [] if weight is None else [weight]):
@@ -105,7 +105,7 @@ def edge_batches(
 
 
 def _weights(table: Table, batch: Batch, column: int, style: str, faults: Faults) -> np.ndarray:
-    """The weights of the edges of a batch; those that are no number or negative are added to the faults."""
+    """The weights of the edges of a batch; missing, non-numeric and negative ones are added to the faults."""
     [cells] = batch.features
     weights = numbers_of_cells(cells)
     if weights is None:
@@ -123,8 +123,8 @@ def _weights(table: Table, batch: Batch, column: int, style: str, faults: Faults
 
 
 class References:
-    """The nodes to which the rows of a table refer by ids in some columns. Ids that the index does not know are handled
-    as `unknown_nodes` requires; without `nodes`, the table or source of the nodes, each is a new node."""
+    """Resolves ids in some columns of a table to nodes of an index. Unknown ids are handled according to
+    `unknown_nodes`; without `nodes`, the table or source of the nodes, they become new nodes."""
 
     def __init__(
         self, table: Table, columns: Sequence[int], index: NodeIndex, nodes: Table | str | None, options: TableOptions
@@ -169,13 +169,13 @@ class References:
         else:
             note(f"{self._table.path}: {self._what} of {unknown} are left out")
 
-    def _column_with(self, columns: Sequence[Coded]) -> str:
-        """The remedy, if another column fits: one of the node table with these ids, or one of the label table with ids
-        of nodes."""
+    def _suggested_column(self, columns: Sequence[Coded]) -> str:
+        """The suggested column, if another one matches: a column of the node table with these ids, or of the label
+        table with ids of nodes."""
         tables = [self._nodes] if isinstance(self._nodes, Table) else []
         for table in tables if self._what == "edges" else [self._table, *tables]:
             places = list(range(min(len(table.columns), MAX_ID_COLUMNS)))
-            with suppress(InputError):  # of columns that were not chosen
+            with suppress(InputError):  # columns that were not chosen may have errors
                 batches = list(table.batches(places))
                 for place in places:
                     name, cells = table.columns[place], Coded.joined([batch.texts[place] for batch in batches])
@@ -203,15 +203,15 @@ class References:
             may_be_header = first == table.first_place and not table.has_header
             header = ", or --header yes if this line names the columns" if may_be_header else ""
             drop = f"add it there, or use --unknown-nodes drop to leave such {self._what} out"
-            self._remedy = self._column_with(columns) or f"{drop}{adding}{header}"
+            self._remedy = self._suggested_column(columns) or f"{drop}{adding}{header}"
         places = [f"{table.unit} {batch.places[row]} {name(row)}" for row in rows[:PLACES_SHOWN]]
         message = f"{table.at(first)}: node {name(rows[0])} is not in {self._source}"
         self.faults.add(message, self._remedy, places, len(rows))
 
 
 def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], options: TableOptions) -> None:
-    """Decide by known nodes whether the first row is a header: not if it names some in these columns; but if it names
-    none of them and later rows do."""
+    """Decide from known ids in these columns whether the first row is a header: it is data if it contains known ids,
+    and a header if only later rows do."""
     if options.header is None and isinstance(table, CsvTable) and len(table.rows[0]) > max(columns):
         first, *others = [[row[column] for column in columns] for row in table.rows if len(row) > max(columns)]
         known = [index.knows(name) for name in first]
@@ -225,7 +225,7 @@ def settle_header(table: Table, index: NodeIndex, columns: Sequence[int], option
 
 
 class Labels:
-    """The labels of the nodes of an index, as listed in batches of tables."""
+    """The labels of the nodes of an index, collected from batches of tables."""
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
@@ -252,9 +252,11 @@ class Labels:
         if table not in self._given and self._must_hold_labels:
             raise InputError(f"{table.path} holds a header and no label; label some nodes")
 
-    def encoded(self, beside: Sequence[str] = (), *, few_labels: bool = False) -> tuple[np.ndarray, tuple[str, ...]]:
-        """The class code of each node and the class names. At least two classes are required, unless `few_labels` or
-        other labels have the classes `beside`."""
+    def encoded(
+        self, known_classes: Sequence[str] = (), *, few_labels: bool = False
+    ) -> tuple[np.ndarray, tuple[str, ...]]:
+        """The class code of each node and the class names. At least two classes are required, unless `few_labels` is
+        set or `known_classes` are given."""
         labels = np.full(len(self._index), UNLABELED)
         if not self._given:
             return labels, ()
@@ -271,11 +273,11 @@ class Labels:
             rows.append(
                 (nodes[some], len(texts) + cells.codes[some].astype(np.int64), places[some], np.full(len(some), number))
             )
-            texts += _without_gap_floats(cells.values.to_pylist(), beside)
+            texts += _without_gap_floats(cells.values.to_pylist(), known_classes)
         node, text, place, source = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         used, text = np.unique(text, return_inverse=True)
         texts = [texts[one] for one in used.tolist()]
-        code_of_text, names = classes_of(texts, beside)
+        code_of_text, names = classes_of(texts, known_classes)
         words = [number for number in range(len(texts)) if code_of_text[number] == UNLABELED]  # perhaps a class
         if words:
             named = ", ".join(shown(texts[word]) for word in words[:3])
@@ -285,7 +287,7 @@ class Labels:
             if self._must_hold_labels:
                 raise InputError(f"{paths}: every label is empty; label some nodes")
             return labels, ()
-        if not beside and not few_labels:
+        if not known_classes and not few_labels:
             check_classes(names, paths)
             check_not_regression(names, len(text), paths)
         code = code_of_text[text]
@@ -306,11 +308,11 @@ class Labels:
         return labels, names
 
 
-def _without_gap_floats(texts: list[str], beside: Sequence[str]) -> list[str]:
+def _without_gap_floats(texts: list[str], known_classes: Sequence[str]) -> list[str]:
     """The labels of a table, as integers if all are written as 1.0: pandas does so for integers with gaps. Labels stay
-    as written if the classes `beside` are not numbers or are written in the same way."""
+    as written if the known classes are not numbers or are written in the same way."""
     present = [text for text in texts if not is_missing(text)]
-    if are_numbers(beside) and all(integer_text(text) != text not in beside for text in present):
+    if are_numbers(known_classes) and all(integer_text(text) != text not in known_classes for text in present):
         return list(map(integer_text, texts))
     return texts
 
@@ -323,8 +325,8 @@ class NodeRows:
     labels: Labels
     columns: ColumnTable | None  # None without features
     kinds: dict[str, str]  # given column kinds
-    titles: Mapping[str, Any]  # fields of the preprocessor
-    numbered: bool = False  # without ids
+    titles: Mapping[str, Any]  # columns of the roles, as fields of the preprocessor
+    numbered: bool = False  # whether rows are numbered, since there are no ids
     cells: pa.Table | None = None  # as written, for display
 
 
@@ -338,7 +340,7 @@ def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = 
     labels = Labels(index)
     head = [column for column in (columns.label, columns.node_id) if column is not None]
     batches: list[Batch] = []
-    numbers: list[np.ndarray] = []  # of the nodes
+    numbers: list[np.ndarray] = []  # node of each row
     size, faults = 0, Faults()
     for batch in table.batches(head, columns.features):
         if columns.node_id is None:
@@ -366,7 +368,7 @@ def read_nodes(table: Table, options: TableOptions, *, labels_elsewhere: bool = 
 def _check_unique(
     table: Table, index: NodeIndex, column: int | None, numbers: np.ndarray, batches: Sequence[Batch]
 ) -> None:
-    """Reject ids that several rows have; `numbers` are those of the node of each row."""
+    """Reject ids that occur in several rows; `numbers` holds the node of each row."""
     if len(index) == len(numbers):
         return
     first = np.unique(numbers, return_index=True)[1]
@@ -381,13 +383,13 @@ def _check_unique(
 
 
 def text_columns(options: TableOptions, kinds: Mapping[str, str]) -> frozenset[str]:
-    """The features that are text, whatever they hold."""
+    """The features that are read as text, whatever their content."""
     fitted = frozenset() if options.preprocessing is None else options.preprocessing.read_as_text
     return fitted.union(name for name, kind in kinds.items() if kind in ("category", "text"))
 
 
 def text_cells(table: Table, name: int | None, rows: int) -> pa.Table | None:
-    """All columns as text, for display; of a wide or long table only the name."""
+    """All columns as text, for display; for a wide or long table, only the name column."""
     columns = [column for column in range(len(table.columns)) if column not in table.nested]
     if len(columns) > MAX_SHOWN_COLUMNS or len(columns) * rows > MAX_SHOWN_CELLS:
         columns = [] if name is None else [name]
@@ -418,7 +420,7 @@ def column_table(
     sparse: bool | None = None,
 ) -> ColumnTable:
     """The features of these batches for preprocessing: as numbers where all cells are numbers, except the columns
-    `as_text`. Few nonzero numbers are kept as a sparse matrix, unless `sparse` decides."""
+    `as_text`. Mostly zero numbers are kept as a sparse matrix, unless `sparse` is given."""
     texts: dict[int, Texts] = {}
     numbers: dict[int, Any] = {}  # a dense or sparse matrix of one column
     for place, (name, *parts) in enumerate(zip(columns.names, *(batch.features for batch in batches), strict=True)):

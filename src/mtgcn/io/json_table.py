@@ -19,7 +19,7 @@ from mtgcn.io.table import MAX_COLUMNS, WHOLE_NUMBER, ArrowTable, MemoryTable, n
 from mtgcn.storage.files import parsed_json
 
 BYTES_AT_ONCE = 1 << 26  # rows times columns of features
-FEATURE = re.compile("feature ([0-9]{1,5})")  # the name of a column
+FEATURE = re.compile("feature ([0-9]{1,5})")  # name of a column
 SHAPES = 'give a list of records, [{"id": 0, "age": 36}, …], or feature numbers by node, {"0": [3, 17], …}'
 
 
@@ -27,7 +27,7 @@ def read_json(path: Path) -> Any:
     """The content of a JSON file, in which no object has a key twice."""
     content = content_of(path)
     try:
-        if suffix_of(path) != ".json":  # a record in each line
+        if suffix_of(path) != ".json":  # one record per line
             return [parsed_json(line, allow_nan=True) for line in content.splitlines() if line.strip()]
         return parsed_json(content, allow_nan=True)
     except ValueError as problem:
@@ -65,7 +65,7 @@ def _column(cells: list[Any]) -> pa.Array:
 
 
 class FeatureTable(ArrowTable):
-    """The features that each node has, by number; a column for each is 1 or 0. The `needed` columns are added."""
+    """Binary features from the feature numbers of each node. The `needed` columns are added."""
 
     form = "JSON lists of feature numbers"
 

@@ -19,7 +19,7 @@ from mtgcn.io.archives import CHUNK_BYTES, COPIES, opened
 from mtgcn.memory import check_fits
 
 HEADER_BYTES = 128
-BYTE_ORDERS = {b"\0\x01IM": "<", b"\x01\0MI": ">"}  # by version and mark at the end of the header
+BYTE_ORDERS = {b"\0\x01IM": "<", b"\x01\0MI": ">"}  # from the version and the mark at the end of the header
 MATRIX, COMPRESSED = 14, 15  # types of elements; the others are numbers and characters
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 UTF8 = 16
@@ -29,7 +29,7 @@ COMPLEX = 0x800  # in the flags
 
 
 def mat_arrays(path: Path, wanted: Container[str]) -> dict[str, Any]:
-    """The `wanted` variables by name, without those of other kinds. Malformed files raise any exception."""
+    """The `wanted` variables of supported types by name. Malformed files can raise any exception."""
     with opened(path) as file:
         header, content = file.read(HEADER_BYTES), file.read()
     order = BYTE_ORDERS.get(header[-4:])
@@ -58,7 +58,7 @@ def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
     while place + 8 <= len(content):
         kind, size = struct.unpack_from(f"{order}II", content, place)
         start = place + 8
-        if kind >> 16:  # up to four bytes, in place of the size
+        if kind >> 16:  # small element: up to four bytes of data replace the size
             kind, size, start = kind & 0xFFFF, kind >> 16, place + 4
         if start + size > len(content):
             raise ValueError("an element is cut off")
@@ -67,10 +67,10 @@ def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _value(flags: bytes, sizes: bytes, parts: Sequence[tuple[int, bytes]], order: str) -> Any:
-    """The content of a variable, None if it is of another kind."""
+    """The content of a variable, None if its type is not supported."""
     flag, dimensions = struct.unpack_from(f"{order}I", flags)[0], np.frombuffer(sizes, f"{order}i4").tolist()
     form = flag & 0xFF
-    if form == CELL:  # of texts
+    if form == CELL:  # an array of texts
         cells = [[*_elements(data, order)] for _, data in parts]
         values = [_value(cell[0][1], cell[1][1], cell[3:], order) for cell in cells]
         return np.array([value[0] for value in values]) if all(map(_is_text, values)) else None

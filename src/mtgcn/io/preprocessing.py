@@ -28,24 +28,24 @@ Kind = Literal["number", "category", "date", "text", "picture"]
 KINDS = get_args(Kind)
 FEATURE, IGNORE = "feature", "ignore"  # a column of an inferred kind, and one that is not read
 
-MAX_ERRORS = 0.1  # share of values, or one: the most that are typing errors rather than another column type
+MAX_ERRORS = 0.1  # largest share of values (at least one value) that counts as typing errors
 MIN_FREQUENCY = 0.005  # share of rows: rarer values of a category are pooled
 MIN_COVERED = 0.2  # share of rows with a frequent value; else a column is free text or ids
 MAX_VALUES = 50  # outputs of a category
 IDS, COPY = "ids, all different", "it equals the labels"
 PICTURES, LINKS = "pictures, for display", "links, for display"
 MIN_ROWS_OF_IDS = 20  # with fewer rows, numbers may all differ by chance
-MIN_WORDS = 20  # columns that are mostly zero, in a table of words
+MIN_WORDS = 20  # mostly zero columns in a table of words
 MOSTLY_ZERO = 0.5
 SIMILAR_SIZE = 10.0  # ratio of sizes up to which columns count as similar
 HEAVY_TAIL = 10.0  # excess kurtosis; a normal distribution has 0, an exponential one 6
-SMALL_QUANTILE = 0.05  # the unit of the logarithm of amounts
+SMALL_QUANTILE = 0.05  # quantile that is the unit of the logarithm of amounts
 CLIP = 3.0  # robust standard deviations from the median, for heavy tails
 NORMAL_QUARTILES = 1.349  # interquartile range of the standard normal distribution
-MIN_SPREAD = 1e-13  # relative to the values; less is rounding
-WORDS_OF_NAMES = 2.0  # mean of values that hardly repeat; fewer are codes
-WORDS_OF_SENTENCES = 4.0  # mean of values that may repeat and are no categories
-TFIDF = "tfidf"  # the encoder of texts by default
+MIN_SPREAD = 1e-13  # smallest relative spread; smaller ones are rounding errors
+WORDS_OF_NAMES = 2.0  # mean words of values that hardly repeat; fewer indicate codes
+WORDS_OF_SENTENCES = 4.0  # mean words of values that may repeat and are not categories
+TFIDF = "tfidf"  # default text encoder
 TEXT_ARRAYS = ("idf", "components")
 MIN_SHOWN = 0.9  # share of values that are pictures, or links
 OTHER = "other"  # the name of pooled rare values
@@ -67,7 +67,7 @@ class NumberColumn:
     """
 
     name: str
-    format: str  # of `column_table`
+    format: str  # one of `column_table.FORMATS`
     unit: float | None = None
     low: float | None = None
     high: float | None = None
@@ -157,7 +157,7 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class DroppedColumn:
-    """A column without a feature."""
+    """A column that gives no features."""
 
     name: str
     why: str
@@ -178,7 +178,7 @@ class Preprocessor:
 
     columns: tuple[Column, ...]
     named: bool = True  # False: columns of an array, identified by their order
-    # Columns by which later tables are read; None where there is none.
+    # Columns with these roles in later tables; None if there is none.
     id_column: str | None = None
     label_column: str | None = None
     name_column: str | None = None
@@ -246,7 +246,7 @@ class Preprocessor:
                 values = _parsed_column(table, place, column.format, lenient=True)
                 known, width = _compressed(values, column.unit), column.high - column.low
                 count = int(((known < column.low - width) | (known > column.high + width)).sum())
-                what = "far outside the range of the fit, clipped"
+                what = "are far outside the training range and were clipped"
             if is_number:
                 is_empty = not sp.issparse(table.numbers) and bool(np.isnan(table.number(place)).all())
             else:
@@ -256,13 +256,13 @@ class Preprocessor:
                 if isinstance(column, CategoryColumn) and not column.pools_others:
                     unseen = [code for code, value in enumerate(texts.values) if value not in column.values]
                     named = ", ".join(shown(texts.values[code]) for code in unseen[:3]) + ", …" * (len(unseen) > 3)
-                    what = f"unknown to the fit ({named}), ignored"
+                    what = f"are unknown to the fit ({named}) and were ignored"
                 elif isinstance(column, TextColumn) and texts.values:
                     unseen = np.flatnonzero(~column.rows(texts.values).any(axis=1)).tolist()
-                    what = "without a word of the fit"
+                    what = "have no word known to the fit"
                 count += int(np.isin(texts.codes, unseen).sum())
             if count:
-                note(f"{count} of {table.rows} rows have a {column.name!r} {what}")
+                note(f"{count} of {table.rows} values of {column.name!r} {what}")
             empty += [column.name] if is_empty and table.rows > 1 else []
         if empty:
             named = _listed([shown(name) for name in empty])
@@ -283,7 +283,7 @@ class Preprocessor:
         return lines
 
     def plain(self) -> dict[str, Any]:
-        """As JSON, without the arrays."""
+        """The content for JSON, without the arrays."""
         bare = [replace(one, idf=None, components=None) if isinstance(one, TextColumn) else one for one in self.columns]
         return asdict(replace(self, columns=tuple(bare)))
 
@@ -294,7 +294,7 @@ class Preprocessor:
 
     @staticmethod
     def of(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Preprocessor:
-        """The preprocessor that `plain` and `arrays` wrote; a ValueError for anything else."""
+        """The preprocessor that `plain` and `arrays` wrote; raises ValueError for anything else."""
         from pydantic import TypeAdapter, ValidationError
 
         try:
@@ -579,7 +579,7 @@ class Size:
 def are_amounts(sizes: Sequence[Size]) -> list[bool]:
     """For each column, whether it is an amount: a word count, a pixel, or another count.
 
-    Many columns that are mostly zero are words or pixels, and so are non-negative columns of similar size beside them.
+    Many columns that are mostly zero are words or pixels, and so are other non-negative columns of similar size.
     Few columns are counts if all of them are whole numbers from zero, of similar size.
 
     >>> income, age, children = (Size.of(np.array(some)) for some in ([41e3, 52e3], [30.0, 61.0], [0.0, 2.0]))

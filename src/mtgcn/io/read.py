@@ -24,7 +24,7 @@ from mtgcn.io.table import NodeIndex, Table
 from mtgcn.labels import are_numbers
 from mtgcn.training.progress import report_progress, stage
 
-MIN_EQUAL_NUMBERS = 8  # labels; fewer numbers may equal a column by chance
+MIN_EQUAL_NUMBERS = 8  # fewer numeric labels may equal a column by chance
 ROWS_SHOWN = 10
 
 
@@ -72,7 +72,7 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
         adjacency = sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32)
         return Graph.from_adjacency(adjacency, arrays, options.title)
     if arrays.features is None:
-        raise InputError(f"{options.nodes} has no column to find nearest neighbours by; add columns, or give --edges")
+        raise InputError(f"{options.nodes} has no feature columns for nearest neighbours; add columns, or give --edges")
     from mtgcn.linalg.neighbours import neighbour_graph
 
     k = min(options.knn, len(arrays.node_ids) - 1)
@@ -96,7 +96,7 @@ def read_tables(options: TableOptions) -> GraphArrays:
     ):
         column = next((some for some in wanted if some is not None), None)
         if column is not None and table is None:
-            raise InputError(f"column {column!r} is looked for in {where} and there is none; give one")
+            raise InputError(f"column {column!r} requires {where}; give one")
     if node_table is None:
         index = NodeIndex()
         nodes = NodeRows(index, Labels(index), None, {}, {})
@@ -158,18 +158,18 @@ def _padded(cells: pa.Table | None, nodes: int) -> pa.Table | None:
 
 
 def _copies(rows: ColumnTable, codes: np.ndarray, names: Sequence[str], kinds: Mapping[str, str]) -> list[str]:
-    """The columns of no given kind that equal the labels of another table wherever there are labels."""
+    """The columns without a given kind that equal the labels of another table on all labelled rows."""
     labelled = np.flatnonzero(codes != UNLABELED)
     if len(names) < 2 or (are_numbers(names) and len(labelled) < MIN_EQUAL_NUMBERS):
         return []
     wanted, found = [names[code] for code in codes[labelled]], []
     for column, name in enumerate(rows.names):
         if column in rows.number_place and len(np.unique(rows.number(column)[labelled])) < len(names):
-            continue  # thousands of words take a while as text
+            continue  # as text, thousands of words take a while
         texts = rows.text(column)
         if name not in kinds and [texts.values[code] if code >= 0 else "" for code in texts.codes[labelled]] == wanted:
             found.append(name)
-            remedy = f"--column category={name} uses it all the same"
+            remedy = f"--column category={name} uses it anyway"
             note(f"{rows.title}: column {shown(name)} equals the labels and is left out; {remedy}")
     return found
 
@@ -189,14 +189,14 @@ class Preview:
     """The beginning of a node table."""
 
     columns: tuple[ColumnRole, ...]
-    rows: Sequence[Sequence[str]]  # the first ones, as written; lists and the like are left empty
+    rows: Sequence[Sequence[str]]  # the first rows, as written; nested values are empty
     targets: tuple[str, ...] = ()  # several columns that may be the target: one must be chosen
 
 
 def preview(nodes: PathLike, options: TableOptions | None = None) -> Preview:
     """The first rows of a node table, and the role of each column as `read_graph` would use it with these options.
 
-    A column with the role label, id or name is the only one. Without an id, rows are numbered from 1.
+    The roles label, id and name belong to at most one column each. Without an id, rows are numbered from 1.
     `TableOptions.with_roles` applies other roles.
 
     >>> preview("customers.csv").columns[0]  # doctest: +SKIP
@@ -229,16 +229,16 @@ def preview(nodes: PathLike, options: TableOptions | None = None) -> Preview:
 
 
 def read_labels(
-    path: PathLike, node_ids: np.ndarray, options: TableOptions, beside: Sequence[str] = ()
+    path: PathLike, node_ids: np.ndarray, options: TableOptions, known_classes: Sequence[str] = ()
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Class codes of known nodes and class names from a label table; see `Labels.encoded`."""
     labels = Labels(NodeIndex.of(node_ids))
     labels.read(open_table(path, options), options, f"the graph (first id {shown(node_ids[0])})")
-    return labels.encoded(beside, few_labels=options.few_labels)
+    return labels.encoded(known_classes, few_labels=options.few_labels)
 
 
 def _names_zero(table: Table, options: TableOptions) -> bool:
-    """Whether a label table has node 0, as Python numbers nodes; also in a first row that may be a header."""
+    """Whether a label table contains node 0, also in a first row that may be a header."""
     column = label_columns(table, options)[0]
     batches = (map(str, batch.texts[0].values.to_pylist()) for batch in table.batches([column]))
     return "0" in [row[column] for row in table.rows[:1]] or any("0" in ids for ids in batches)

@@ -24,7 +24,7 @@ from mtgcn.io.preprocessing import FEATURE, IGNORE, MIN_ROWS_OF_IDS, Preprocesso
 from mtgcn.io.table import ParquetTable, Table
 
 ID_NAMES = ("id", "node", "node_id")
-ROLE_NAMES = {  # by which a column is recognised
+ROLE_NAMES = {  # names from which the role of a column is recognised
     "source": ("source", "src", "from"),
     "target": ("target", "dst", "to"),
     "weight": WEIGHT_NAMES,
@@ -32,15 +32,15 @@ ROLE_NAMES = {  # by which a column is recognised
     "label": LABEL_NAMES,
 }
 EDGE_NAMES = [name for role in ("source", "target", "weight", "id") for name in ROLE_NAMES[role]]
-TABLE_READERS: dict[str, Callable[[Path, TableOptions], Table]] = {  # others are text, also MatrixMarket
+TABLE_READERS: dict[str, Callable[[Path, TableOptions], Table]] = {  # files with other suffixes are text
     ".parquet": lambda path, _: ParquetTable(path),
     ".pq": lambda path, _: ParquetTable(path),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), json_table),
 }
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 
-MIN_ROWS_WITH_DIGITS = 5  # below a header
-# The last word of a telling column name, such as page_type or fullName.
+MIN_ROWS_WITH_DIGITS = 5  # fewest rows with digits that identify a header without digits
+# Last words of column names that suggest a role, such as page_type or fullName.
 LABEL_WORDS = frozenset(
     (
         *("label", "labels", "class", "target", "species", "type", "category", "segment", "outcome", "topic", "genre"),
@@ -48,12 +48,12 @@ LABEL_WORDS = frozenset(
     )
 )
 NAME_WORDS = frozenset(("name", "names", "title", "headline", "username", "fullname"))
-MAX_CLASSES = 50  # of a guessed target
-MAX_CODES = 20  # of a guessed target without a telling name
-MIN_GAPS = 0.5  # share of empty cells by which a target is recognised
-MEAN_ID_LENGTH, MEAN_NAME_LENGTH = 40, 80  # characters, at most
-MIN_DISTINCT_NAMES = 0.5  # share
-BY_POSITION = "by position"  # a reason
+MAX_CLASSES = 50  # classes of a guessed target
+MAX_CODES = 20  # classes of a guessed target whose name does not suggest it
+MIN_GAPS = 0.5  # share of empty cells that suggests a target
+MEAN_ID_LENGTH, MEAN_NAME_LENGTH = 40, 80  # largest mean number of characters
+MIN_DISTINCT_NAMES = 0.5  # share of distinct values
+BY_POSITION = "by position"  # reason of a guess
 
 
 def open_table(given: PathLike, options: TableOptions, *, edges: bool = False) -> Table:
@@ -82,7 +82,7 @@ def _with_header(table: CsvTable, options: TableOptions, edges: bool) -> CsvTabl
         return table.take_header(True)
     rows = [row for row in below_first if len(row) == len(first)]
     columns = list(zip(first, *rows, strict=True)) if rows else []
-    telling = (LABEL_WORDS | NAME_WORDS) - {"y"}  # which may be a class
+    telling = (LABEL_WORDS | NAME_WORDS) - {"y"}  # y may be a class
     if not edges and any(_last_word(cell) in telling and cell not in below for cell, *below in columns):
         return table.take_header(True)
     if not any(_is_title(cell, below) for cell, *below in columns):
@@ -140,7 +140,7 @@ def edge_columns(table: Table, options: TableOptions) -> tuple[int, int, int | N
 
 def _ambiguous(table: Table, columns: Sequence[int], roles: str, option: str) -> InputError:
     names = ", ".join(table.columns[column] for column in columns[:5]) + (", …" if len(columns) > 5 else "")
-    return InputError(f"{table.path} has the columns {names} and none is named {roles}; give {option}")
+    return InputError(f"{table.path} has the columns {names}, but none is named {roles}; give {option}")
 
 
 @dataclass(frozen=True)
@@ -181,13 +181,15 @@ def node_columns(
 ) -> NodeColumns:
     """The columns of a node table.
 
-    With `labels_elsewhere`, a column holds labels only if it is given or named so. With `several_targets`, columns that
-    may all be the target are listed rather than refused.
+    With `labels_elsewhere`, a column holds labels only if it is given or named so. With `several_targets`, several
+    possible targets are listed instead of raising an error.
     """
     given, guesses = options.columns, dict[str, str]()
     ids_needed = options.edges is not None or labels_elsewhere
     if ids_needed and given.get("id") is False:
-        raise InputError(f"{table.path}: edges and labels refer to nodes by id; name the column by --column id=NAME")
+        raise InputError(
+            f"{table.path}: edges and labels refer to nodes by id; name the id column with --column id=NAME"
+        )
     taken = (*options.kinds, *options.exclude, *(options.features or ()))
     if options.preprocessing is not None:
         return _columns_of_fit(table, options, options.preprocessing, ids_needed)
@@ -196,7 +198,7 @@ def node_columns(
         name = table.columns[label]
         if name.lower() != LABEL_NAMES[0]:
             raise InputError(
-                f"{table.path}: column {name!r} may hold labels or a feature beside the label table; give --column "
+                f"{table.path}: column {name!r} may hold labels or, with a label table, a feature; give --column "
                 f"label={name}, or --column category={name} for a feature, or --exclude {name}"
             )
     title = _position(table, given["name"]) if given.get("name") not in (None, False) else None
@@ -235,7 +237,7 @@ def node_columns(
     if targets and not several_targets:
         listed = ", ".join(f"{title_of(table, one)} ({why})" for one, why in possible.items())
         raise InputError(
-            f"{table.path} has {len(targets)} columns that may be the target: {listed}; choose one by --target NAME"
+            f"{table.path} has {len(targets)} columns that may be the target: {listed}; choose one with --target NAME"
         )
     if seeks["name"]:
         names = [one for one in named if one not in (node_id, label) and one in contents and _are_names(contents[one])]
@@ -280,7 +282,7 @@ def _contents(table: Table, columns: Sequence[int]) -> dict[int, Texts]:
 
 
 def _guessed_id(table: Table, contents: Mapping[int, Texts], label: int | None, needed: bool) -> tuple[int | None, str]:
-    """A column whose values all differ, with a telling name or in front; where ids are `needed`, else the first."""
+    """A column of unique values with an id-like name or in first position; if ids are `needed`, else the first."""
     different = [column for column, texts in contents.items() if len(texts.values) == len(texts.codes)]
     for column in different:
         if is_id_name(table.columns[column]):
@@ -294,7 +296,7 @@ def _guessed_id(table: Table, contents: Mapping[int, Texts], label: int | None, 
 
 
 def _are_ids(name: str, values: Sequence[str], has_header: bool) -> bool:
-    """Whether the different values in front of a table are ids rather than measurements, names or texts."""
+    """Whether the distinct values of a first column are ids rather than measurements, names or texts."""
     if _last_word(name) in NAME_WORDS:
         return False
     if not all(map(_is_number, values)):
@@ -307,8 +309,8 @@ def _are_ids(name: str, values: Sequence[str], has_header: bool) -> bool:
 
 
 def _possible_targets(table: Table, contents: Mapping[int, Texts]) -> dict[int, str]:
-    """The columns that may be the target, with reasons: a telling name and few values, or few values and many gaps. A
-    column with a telling name and many gaps leaves out all others."""
+    """The columns that may be the target, with reasons: few values, and a suggestive name or many empty cells. If only
+    one column has both, the others are excluded."""
     found: dict[int, str] = {}
     clear: dict[int, str] = {}
     for column, texts in contents.items():
@@ -325,7 +327,7 @@ def _possible_targets(table: Table, contents: Mapping[int, Texts]) -> dict[int, 
 
 
 def _are_names(texts: Texts) -> bool:
-    """Whether values are mostly different, short and no numbers."""
+    """Whether values are mostly distinct, short and not numeric."""
     present = max(1, int((texts.codes >= 0).sum()))
     short = sum(map(len, texts.values)) <= MEAN_NAME_LENGTH * len(texts.values)
     return len(texts.values) >= MIN_DISTINCT_NAMES * present and short and not all(map(_is_number, texts.values))
@@ -341,12 +343,12 @@ def _last_word(name: str) -> str:
 
 
 def title_of(table: Table, column: int) -> str:
-    """The feature name of a column: its name, otherwise its place."""
+    """The feature name of a column: its name, otherwise its position."""
     return table.columns[column] or f"column {column + 1}"
 
 
 def label_columns(table: Table, options: TableOptions) -> tuple[int, int]:
-    """The columns of id and label; `label=False` is about the node table."""
+    """The columns of id and label; `label=False` applies to the node table only."""
     columns = {role: column for role, column in options.columns.items() if column is not False}
     node_id, label = (_given_or_named(table, columns, role) for role in ("id", "label"))
     free = [column for column in range(len(table.columns)) if column not in (node_id, label)]
@@ -360,8 +362,8 @@ def label_columns(table: Table, options: TableOptions) -> tuple[int, int]:
         raise _ambiguous(table, free, "label", "--column label=NAME")
     if node_id is None or label is None or node_id == label:
         raise InputError(
-            f"{table.path} has {len(table.columns)} columns and none is named label; "
-            "name two columns id and label, or give their places: --column 'id=column 1' --column 'label=column 2'"
+            f"{table.path} has {len(table.columns)} columns, but none is named label; "
+            "name two columns id and label, or give their positions: --column 'id=column 1' --column 'label=column 2'"
         )
     return node_id, label
 

@@ -30,8 +30,8 @@ from mtgcn.shapes import Float, Int
 MAX_COLUMNS = 100_000  # each takes half a millisecond to inspect
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"  # as Python writes it; 007 stays text
 PLAIN = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # 007 is a name
-THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"  # where other columns have decimal commas
-CELLS_AT_ONCE = 1 << 22  # rows times columns of Parquet
+THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}\.[0-9]{3}$"  # ambiguous if other columns have decimal commas
+CELLS_AT_ONCE = 1 << 22  # rows times columns of a Parquet batch
 PANDAS_INDEX = "__index_level_"  # the index that pandas stores as a column
 
 
@@ -152,7 +152,7 @@ class Coded:
         pointed = present.filter(pc.match_substring(present, "."))
         if len(pointed) and pc.all(pc.match_substring_regex(pointed, THOUSANDS)).as_py():
             return None
-        unsigned = pc.utf8_ltrim(values, "+")  # arrow knows no plus sign
+        unsigned = pc.utf8_ltrim(values, "+")  # arrow does not parse plus signs
         numbers = pc.if_else(is_missing, pa.nulls(1, pa.string())[0], unsigned).cast(pa.float64())
         found = np.append(numbers_in(numbers), np.nan)  # the last entry is for MISSING
         return None if (np.abs(found) > LARGEST).any() else found[self.codes]
@@ -192,12 +192,12 @@ class Table(ABC):
     """A table of which only the beginning has been read."""
 
     path: Path  # or the title of a table in memory
-    form: str  # the file format, for people
+    form: str  # file format, for messages
     unit: str  # "line" or "row", for messages
-    columns: tuple[str, ...]  # "" without a name
+    columns: tuple[str, ...]  # names, "" if a column has none
     has_header: bool
-    first_place: int  # of the first row, or of the header
-    rows: Sequence[list[str]] = ()  # the first rows, also the header; none if the file has column types
+    first_place: int  # line or row of the header or, without one, of the first row
+    rows: Sequence[list[str]] = ()  # the first rows with the header; empty if the file has column types
     header_is_guessed: bool = False
     days: frozenset[int] = frozenset()  # columns with a date type
     categories: frozenset[int] = frozenset()  # columns with a category type
@@ -298,7 +298,7 @@ class ArrowTable(Table):
             raise InputError(message) from None
 
     def _coded(self, column: pa.Array, number: int) -> Coded:
-        if pa.types.is_dictionary(column.type):  # with possibly equal entries
+        if pa.types.is_dictionary(column.type):  # entries may repeat
             column = column.cast(column.type.value_type)
         kind = column.type
         if not is_readable(kind):
@@ -316,7 +316,7 @@ class ArrowTable(Table):
 
 
 class MemoryTable(ArrowTable):
-    """Columns in memory."""
+    """A table of arrow arrays in memory."""
 
     def __init__(self, path: Path, form: str, names: Sequence[str], cells: Sequence[pa.Array]) -> None:
         self.path, self.form, self._cells = path, form, cells

@@ -20,23 +20,23 @@ import scipy.sparse as sp
 
 from mtgcn.shapes import Float
 
-MAX_TERMS = 10_000  # words and pairs of words, and as many character n-grams
-ANALYZERS = {"word": (1, 2), "char_wb": (3, 4)}  # of scikit-learn, with the lengths of n-grams
+MAX_TERMS = 10_000  # limit for words and word pairs, and for character n-grams
+ANALYZERS = {"word": (1, 2), "char_wb": (3, 4)}  # analyzers of scikit-learn with n-gram lengths
 MAX_DIMENSIONS = 100  # as usual for latent semantic analysis
-TEXTS_PER_DIMENSION = 4  # at least
+TEXTS_PER_DIMENSION = 4  # fewest texts per dimension
 MAX_FITTED_TEXTS = 20_000  # more are sampled evenly
 MAX_LENGTH = 1000  # characters; the rest of a text is not read
-SHORT = 100  # mean number of characters, up to which character n-grams are used
+SHORT = 100  # largest mean number of characters for which character n-grams are used
 WEIGHT = 2.0  # length of a row; a standardised number is 1 on average
 
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """A fitted text column. Its arrays are stored beside the JSON of the other columns."""
+    """A fitted text column. Its arrays are stored separately from the JSON of the columns."""
 
     name: str
     words: tuple[str, ...]
-    characters: tuple[str, ...]  # n-grams; none for long texts
+    characters: tuple[str, ...]  # character n-grams; empty for long texts
     dimensions: int
     different: int  # distinct texts
     idf: Any = None  # np.ndarray of terms
@@ -63,11 +63,11 @@ class TextColumn:
         return TextColumn(self.name, self.words, self.characters, self.dimensions, self.different, idf, components)
 
     def rows(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dimensions"]:
-        """The features of each text; zeros without a known term."""
+        """The features of each text; zeros if it has no known term."""
         return WEIGHT * _normalised(self._term_weights(texts) @ self.components)
 
     def terms(self, texts: Sequence[str]) -> sp.csr_array:
-        """Weights of the terms, by which `components` are multiplied to get `rows`."""
+        """Weights of the terms; multiplied by `components`, they give `rows`."""
         weights = self._term_weights(texts)
         lengths = np.linalg.norm(weights @ self.components, axis=1)
         return sp.csr_array(sp.diags_array(WEIGHT / np.where(lengths > 0, lengths, np.inf)) @ weights)
@@ -103,7 +103,7 @@ def _frequent_terms(texts: Sequence[str], analyzer: str) -> tuple[str, ...]:
     )
     try:
         counter.fit([text[:MAX_LENGTH] for text in texts])
-    except ValueError:  # there are none
+    except ValueError:  # no term occurs twice
         return ()
     return tuple(sorted(counter.vocabulary_))
 

@@ -19,11 +19,11 @@ import scipy.sparse as sp
 
 from mtgcn.storage.files import LOG, HeldElsewhere, exclusive_lock, read_plain, write_atomically
 
-MAX_CACHE_BYTES = 10 * 2**30  # of all stored arrays
-CHUNK_BYTES = 2**24  # hashed by one thread at a time
+MAX_CACHE_BYTES = 10 * 2**30  # total size of stored arrays
+CHUNK_BYTES = 2**24  # bytes per hashing task
 MAX_ITEM_BYTES = np.float64().nbytes
-MAX_HEADER_BYTES = 4096  # of an array in an npz file
-NAME = "stored_as"  # the entry with the name of the file itself, a fingerprint of the inputs
+MAX_HEADER_BYTES = 4096  # header of one array in an npz file
+NAME = "stored_as"  # npz entry that repeats the name of the file, a fingerprint of the inputs
 
 
 def cache_folder() -> Path:
@@ -31,7 +31,7 @@ def cache_folder() -> Path:
     chosen = os.environ.get("MTGCN_CACHE")
     if chosen:
         return Path(chosen)
-    from platformdirs import user_cache_path  # not needed where MTGCN_CACHE is set
+    from platformdirs import user_cache_path  # not needed if MTGCN_CACHE is set
 
     return user_cache_path("mtgcn", appauthor=False)
 
@@ -47,7 +47,7 @@ def stored_arrays() -> dict[Path, int]:
 
 
 def trim_cache(limit: int | None = None) -> int:
-    """Remove stored arrays, the least recently used first, until at most `limit` bytes are left; returns how many."""
+    """Remove the least recently used arrays until at most `limit` bytes are left. Returns the number removed."""
     limit = MAX_CACHE_BYTES if limit is None else limit
     stored = stored_arrays()
     total, removed = sum(stored.values()), 0
@@ -62,7 +62,7 @@ def trim_cache(limit: int | None = None) -> int:
 
 
 def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> str:
-    """SHA-256 of the `repr` of a recipe and of the content of some matrices."""
+    """SHA-256 of the `repr` of a recipe and the content of matrices."""
     digest = hashlib.sha256(repr(recipe).encode())
     chunks: list[memoryview] = []
     for matrix in matrices:
@@ -80,7 +80,7 @@ def fingerprint(recipe: object, *matrices: sp.csr_array | np.ndarray | None) -> 
 
 
 def _chunks(array: np.ndarray, kind: type[np.generic]) -> list[memoryview]:
-    """The bytes of an array in chunks, without a copy where it has that dtype already."""
+    """The bytes of an array in chunks; it is copied only if its dtype differs."""
     content = np.ascontiguousarray(array, dtype=kind).reshape(-1).view(np.uint8).data
     return [content[start : start + CHUNK_BYTES] for start in range(0, max(1, len(content)), CHUNK_BYTES)]
 
@@ -88,10 +88,10 @@ def _chunks(array: np.ndarray, kind: type[np.generic]) -> list[memoryview]:
 def cached_arrays(
     kind: str, name: str, shapes: Mapping[str, tuple[int, ...]], make: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The arrays stored under that name, or the result of `make`, which is then stored.
+    """The arrays stored under this name, or the result of `make`, which is then stored.
 
-    Of several processes that need the same arrays one makes them and the others wait. Where no lock can be written, or
-    the wait times out, each makes its own.
+    If several processes need the same arrays, one computes them and the others wait. If no lock file can be written, or
+    after a timeout, each process computes them.
     """
     path = cache_folder() / kind / f"{name}.npz"
     arrays = _read(path, kind, shapes)
@@ -113,14 +113,14 @@ def cached_arrays(
 
 
 def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
-    """The arrays stored in that file; None where they are missing or damaged."""
+    """The arrays stored in a file; None if they are missing or damaged."""
     try:
         with np.load(io.BytesIO(read_plain(path)), allow_pickle=False) as content:  # with a checksum
-            sizes = [*(math.prod(shape) * MAX_ITEM_BYTES for shape in shapes.values()), 0]  # the last is the name's
+            sizes = [*(math.prod(shape) * MAX_ITEM_BYTES for shape in shapes.values()), 0]  # the last is for NAME
             limit = sum(size + MAX_HEADER_BYTES for size in sizes)
             if sum(member.file_size for member in content.zip.infolist()) > limit:  # a zip bomb
                 raise ValueError(f"it unpacks to more than {limit} bytes")
-            if NAME not in content:  # of an earlier version
+            if NAME not in content:  # written by an earlier version
                 return None
             arrays = {key: content[key] for key in shapes}
             if str(content[NAME]) != path.stem:  # copied from the file of another graph
@@ -129,19 +129,19 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
             os.utime(path)  # the least recently used are removed first
         for key, shape in shapes.items():
             if arrays[key].shape != shape or arrays[key].dtype.kind != "f" or not np.isfinite(arrays[key]).all():
-                raise ValueError(f"{key} is not of shape {shape} and finite numbers")
+                raise ValueError(f"{key} does not hold finite numbers of shape {shape}")
     except FileNotFoundError:
         return None
     except Exception as error:  # any error of zipfile and numpy: the arrays can be computed again
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        message = f"the {kind} arrays stored in {path} cannot be used ({why}); they are computed again"
+        message = f"stored {kind} arrays in {path} are invalid ({why}) and are recomputed"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return None
     return arrays
 
 
 def _write(path: Path, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Store arrays; a failure is a warning."""
+    """Store arrays; warns on failure."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays, **{NAME: np.array(path.stem)})
     try:
@@ -150,6 +150,6 @@ def _write(path: Path, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
         write_atomically(path, content.getvalue())
     except OSError as error:
         why = error.strerror or error
-        remedy = "make room there or set MTGCN_CACHE to another folder"
+        remedy = "free some space or set MTGCN_CACHE to another folder"
         message = f"cannot store {kind} arrays in {path.parent}: {why}; {remedy}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -2,8 +2,8 @@
 
 `updating` replaces several files of a folder together: readers find all old files or all new ones. New files are
 written to a temporary subfolder. Renaming it to `.replacement` commits them; then each moves to its place. After a
-crash in between, readers find the rest in `.replacement` and the next writer moves it. The folder itself and all other
-files in it stay: it may be a mount point.
+crash in between, readers find the rest in `.replacement` and the next writer moves it. The folder itself and its other
+files stay in place, since it may be a mount point.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mtgcn.errors import InputError
 Content = TypeVar("Content")
 
 LOG = logging.getLogger("mtgcn")
-QUIET_SECONDS = 2.0  # a wait for a lock is logged after this time
+QUIET_SECONDS = 2.0  # longer waits for a lock are logged
 LOCK_TIMEOUT = 300.0  # seconds
 UPDATE_TIMEOUT = 60.0  # seconds to wait for another process that writes to the same folder
-READY, PARTIAL, LOCK = ".replacement", ".mtgcn-*.partial", ".mtgcn.lock"  # in a folder that is updated
-DEFAULT_NAME_BYTES = 255  # limit of a file name where the system does not report one
+READY, PARTIAL, LOCK = ".replacement", ".mtgcn-*.partial", ".mtgcn.lock"  # names in a folder that is being updated
+DEFAULT_NAME_BYTES = 255  # longest file name if the system reports no limit
 MAX_LINKS = 40  # symbolic links in a chain, as on Linux
 # Errors of os.replace for a file that may be written in place: a mount point, a folder without write permission.
 NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
@@ -46,15 +46,15 @@ def write_file(path: str | Path, content: bytes | str) -> Path:
         write_atomically(Path(path), content)
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path}: {why}; make room there, or give another place") from error
+        raise InputError(f"cannot write {path}: {why}; free some space, or give another path") from error
     return Path(path)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write all of `content` or nothing.
 
-    A plain file is replaced and keeps its mode and owner. Symbolic links are followed. A device, a pipe or an open
-    descriptor (/dev/stdout) is written through.
+    A plain file is replaced and keeps its mode and owner. Symbolic links are followed. Devices, pipes and open
+    descriptors (/dev/stdout) are written directly.
     """
     descriptor = own_descriptor(path)
     found = None if descriptor is not None else _stat(path)
@@ -154,7 +154,7 @@ def force_to_disk(path: Path) -> None:
 
 
 def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
-    """The content of a plain file of at most `max_bytes`; anything else is an OSError. Pipes and devices are not read,
+    """The content of a plain file of at most `max_bytes`; raises OSError otherwise. Pipes and devices are not read,
     since they may block or never end."""
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -174,8 +174,8 @@ def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iter
     """Wait for a lock and hold it; yields whether another process held it first. The file is removed afterwards. The
     system releases the lock when its process ends, even if it is killed.
 
-    Long waits are logged with `title`, what the other process is doing. After `timeout` seconds, by default
-    `LOCK_TIMEOUT`, `HeldElsewhere` is raised. Where no lock file can be written, no lock is taken.
+    Long waits log `title`, a description of what the lock holder does. After `timeout` seconds, by default
+    `LOCK_TIMEOUT`, `HeldElsewhere` is raised. If no lock file can be written, no lock is taken.
     """
     timeout = LOCK_TIMEOUT if timeout is None else timeout
     quiet = min(QUIET_SECONDS, timeout)
@@ -205,7 +205,7 @@ def exclusive_lock(path: Path, title: str, timeout: float | None = None) -> Iter
 
 
 def check_no_links(folder: Path) -> None:
-    """Raise if a path inside a folder is a link: a folder from elsewhere could lead writes to any place."""
+    """Raise if a path inside a folder is a link, since links in a foreign folder could redirect writes to any path."""
     for place, folders, names in os.walk(folder):
         for name in (*folders, *names):
             check_no_link(Path(place, name))
@@ -218,13 +218,13 @@ def check_no_link(path: Path) -> None:
 
 
 def current_path(folder: Path, name: str) -> Path:
-    """Where the committed file of that name is."""
+    """The path of the committed file of this name."""
     ready = folder / READY / name
     return ready if os.path.exists(ready) else folder / name
 
 
 def read_current(folder: Path, name: str, read: Callable[[Path], Content]) -> Content:
-    """Apply `read` to the committed file of that name; tries again if the file moves meanwhile."""
+    """Apply `read` to the committed file of this name, again if the file is moved meanwhile."""
     while True:
         path = current_path(folder, name)
         try:
@@ -235,13 +235,13 @@ def read_current(folder: Path, name: str, read: Callable[[Path], Content]) -> Co
 
 
 def has_other_files(folder: Path) -> bool:
-    """Whether a folder holds anything besides the remains of an interrupted update."""
+    """Whether a folder has files other than leftovers of an interrupted update."""
     return any(path.name not in (READY, LOCK) and not path.match(PARTIAL) for path in folder.iterdir())
 
 
 @contextmanager
 def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Yield a temporary folder for some of these files; on success they replace all of them in `folder`, on failure
+    """Yield a temporary folder for new files. On success they replace all files `names` in `folder`; on failure
     nothing changes. Raises `HeldElsewhere` if another process keeps writing to the folder."""
     folder = Path(os.path.realpath(folder))
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
@@ -251,7 +251,7 @@ def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
         check_no_links(folder)
         with exclusive_lock(folder / LOCK, f"writing to {folder}", UPDATE_TIMEOUT):
             _finish(folder)
-            for left in folder.glob(PARTIAL):  # of a crashed process, since this one holds the lock
+            for left in folder.glob(PARTIAL):  # left by a crashed process, since this one holds the lock
                 shutil.rmtree(left, ignore_errors=True)
             try:
                 partial.mkdir(mode=0o700)  # never more readable than the result
@@ -267,7 +267,7 @@ def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
             force_to_disk(folder)
-            with suppress(OSError):  # the files are committed wherever they are
+            with suppress(OSError):  # the files are already committed
                 _finish(folder)
                 for name in set(names) - set(new):
                     (folder / name).unlink(missing_ok=True)
@@ -279,7 +279,7 @@ def updating(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _finish(folder: Path) -> None:
-    """Move committed files to their places."""
+    """Move committed files into place."""
     ready = folder / READY
     if ready.is_dir():
         for path in sorted(ready.iterdir()):
@@ -290,7 +290,7 @@ def _finish(folder: Path) -> None:
 def check_file(path: str | Path) -> None:
     """Raise if a file could not be written. Devices, pipes and /dev/stdout are allowed."""
     path = Path(os.path.abspath(path))
-    problem, remedy = f"cannot write {path}", "give another place"
+    problem, remedy = f"cannot write {path}", "give another path"
     with _as_input_error(problem, remedy):
         if own_descriptor(path) is not None:
             return
@@ -300,7 +300,7 @@ def check_file(path: str | Path) -> None:
         elif stat.S_ISDIR(found.st_mode):
             raise InputError(f"{path} is a folder; give a file name")
         elif stat.S_ISSOCK(found.st_mode):
-            raise InputError(f"{path} is a socket, which cannot be written like a file; give another place")
+            raise InputError(f"{path} is a socket, which cannot be written like a file; give another path")
         elif not os.access(path, os.W_OK):
             raise InputError(f"{problem}: permission denied; {remedy}")
 
@@ -321,7 +321,7 @@ def check_files(paths: Iterable[str | Path | None]) -> None:
 def check_folder(folder: str | Path, holds: str = "the output") -> None:
     """Raise if a folder could not be created or written to. `holds` names its content in the message."""
     folder = Path(os.path.abspath(folder))
-    problem, remedy = f"cannot make folder {folder}", "give another folder"
+    problem, remedy = f"cannot create folder {folder}", "give another folder"
     with _as_input_error(problem, remedy):
         found = _stat(folder)
         if found is None:
@@ -355,7 +355,7 @@ def _check_parents(path: Path, problem: str, remedy: str) -> None:
 
 
 def parsed_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
-    """Parse JSON. Repeated keys, NaN and infinity (unless `allow_nan`) and deep nesting are a ValueError, like other
+    """Parse JSON. Repeated keys, NaN and infinity (unless `allow_nan`) and deep nesting raise ValueError, like other
     invalid JSON.
 
     >>> parsed_json('{"train": [1], "train": [2]}')

@@ -404,15 +404,15 @@ def error_line(error: Exception, previous: str = "") -> str:
 ON_THE_PAGE = [  # remedies for the command line and for the page
     (r"\S*/(uploads|files)/[^/\s]+/", ""),
     (r"give --column source=NAME --column target=NAME", "name two columns of the file source and target"),
-    (r"name (.*) id and label, or give their places: .*", r"name \1 id and label in the file"),
+    (r"name (.*) id and label, or give their positions: .*", r"name \1 id and label in the file"),
     (r"give --column id=NAME --column label=NAME", "name two columns of the file id and label"),
     (r"; (--target |--column \w+=)NAME names another.*", "; its role can be changed when the file is loaded"),
     (r"; --column id=NAME names a column", "; choose the role id for a column when the file is loaded"),
-    (r"; --column weight=.* takes it as edge weights", "; name it weight to use it as edge weights"),
+    (r"; --column weight=.* uses it as edge weights", "; name it weight to use it as edge weights"),
     (r"use --unknown-nodes drop .*", 'choose "Leave out unknown nodes"'),
     (r"; use --header \w+ if .*", ""),
-    (r"--knn N changes it", "the number can be changed with the roles of the columns"),
-    (r"(choose one|name the column( of the classes)?) by --\S+( NAME)?", "choose its role above the column"),
+    (r"change it with --knn N", "the number can be changed with the roles of the columns"),
+    (r"(choose one|name the (class |id )?column) with --\S+( NAME)?", "choose its role above the column"),
     (r"--column (category|number|date|text|label|id|name|ignore)=(\S+?)(?=[;,. ]|$)", r"the role \1 for \2"),
     (r"--exclude (\S+)", r"the role ignore for \1"),
     (r"give --labels|with --labels", "in a label file"),
@@ -427,7 +427,7 @@ ON_THE_PAGE = [  # remedies for the command line and for the page
 def page_text(text: str) -> str:
     """A message of the readers with remedies for the page.
 
-    >>> page_text("n.csv has 2 columns that may be the target: a, b; choose one by --target NAME")
+    >>> page_text("n.csv has 2 columns that may be the target: a, b; choose one with --target NAME")
     'n.csv has 2 columns that may be the target: a, b; choose its role above the column'
     """
     for option, words in ON_THE_PAGE:

@@ -1,4 +1,4 @@
-"""`mtgcn fit` and `label`: read, check, fit, estimate the accuracy, and, once all that succeeded, write."""
+"""`mtgcn fit` and `label`: read and check files, fit, estimate the accuracy, and write the model if all succeeded."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ MAX_CLASSES_LISTED = 20
 MAX_COLUMNS_LISTED = 20
 MAX_CORRECTIONS_LISTED = 5
 MAX_PEERS_LISTED = 4
-WIDTH_SETTINGS = ("hidden_channels", "dimensions")  # memory grows with them; a method has one or none
+WIDTH_SETTINGS = ("hidden_channels", "dimensions")  # settings that determine memory; a method has at most one
 
-Expectation = tuple[ExpectedAccuracy | None, str | None]  # the estimate, or why there is none
+Expectation = tuple[ExpectedAccuracy | None, str | None]  # the estimate, or why it is missing
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,19 @@ class Coverage:
 
 @dataclass(frozen=True)
 class FitSummary:
-    """What `mtgcn fit --json` prints. With --check, what a fit would start from: the fields after `warnings`, and
-    `expected_accuracy`, are None."""
+    """Output of `mtgcn fit --json`. With --check, the fields that need a fit are None."""
 
     nodes: int
     edges: int
     features: int
-    columns: Sequence[str]  # how each column of the node table is used, a line each
+    columns: Sequence[str]  # use of each column of the node table, one line each
     coverage: Coverage
     labels: Mapping[str, int]  # labels per class
     method: str
     device: str
     expected_accuracy: ExpectedAccuracy | None
     why_no_expected_accuracy: str | None
-    notes: Sequence[str]  # what reading changed: edges made undirected, for instance
+    notes: Sequence[str]  # notes on reading, for instance that edges were made undirected
     warnings: Sequence[str]  # why predictions may be unreliable
     epochs: int | None = None
     seconds: float | None = None  # reading and cross-validation included
@@ -95,15 +94,15 @@ class FitSummary:
     teaching: float | None = None  # strength of mutual teaching, 0 to 1
     model: str | None = None
     report: str | None = None
-    expected_score: ExpectedScore | None = None  # another than accuracy, if chosen
-    files: Sequence[str] = ()  # what each file is recognised as, a line each
+    expected_score: ExpectedScore | None = None  # score other than accuracy, if chosen
+    files: Sequence[str] = ()  # detected type of each file, one line each
 
 
 @dataclass(frozen=True)
 class Refit:
     """A refit with more labels, compared with the fit before."""
 
-    nodes_predicted_otherwise: int  # of the nodes without a label before
+    nodes_predicted_otherwise: int  # previously unlabelled nodes with a new prediction
     nodes_without_label_before: int
     mean_confidence_before: float
     expected_accuracy_before: Mapping[str, Any] | None
@@ -112,10 +111,10 @@ class Refit:
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """What `mtgcn label --json` prints."""
+    """Output of `mtgcn label --json`."""
 
     changes: LabelChanges
-    refit: Refit | None  # None if no label is new, so nothing was fitted
+    refit: Refit | None  # None if no label is new
     model: str
 
 
@@ -134,9 +133,9 @@ def fit_files(
     seed: int = 0,
     device: str = "auto",
 ) -> FitSummary:
-    """Fit a model on these files and write it to the folder `out`, and a page about it to `report`.
+    """Fit a model on these files, and write it to the folder `out` and an HTML page about it to `report`.
 
-    With `check`, everything is read and checked, and nothing is fitted or written.
+    With `check`, everything is read and checked, but nothing is fitted or written.
     """
     started = perf_counter()
     check_address_space()
@@ -153,7 +152,7 @@ def fit_files(
             if real == folder or real in {os.path.join(folder, name) for name in FILES}:
                 raise InputError(f"the page {report} would overwrite the model; give another file")
     elif not check:
-        raise InputError("no folder for the model; give --out, or --check to only see what would be done")
+        raise InputError("--out is missing; give a folder for the model, or --check for a dry run")
     with collected_notes() as notes, collected_files() as recognised:
         with fitting_progress("reading"):
             graph = read_graph(files)
@@ -171,7 +170,7 @@ def fit_files(
     if class_prior is not None and not check:
         shares = model.label_distributions_.mean(axis=0)
         listed = ", ".join(f"{name} {100 * share:.1f} %" for name, share in zip(graph.class_names, shares, strict=True))
-        notes.append(f"probabilities are corrected to the class shares {listed}; accuracy is measured without that")
+        notes.append(f"probabilities are corrected to the class shares {listed}; accuracy is measured without it")
     if check or out is None:
         why_not = "not measured, as asked" if folds == 0 else why_not_measurable(graph, chosen)
         summary = _graph_summary(graph, chosen, torch_device, (None, why_not), notes, label_warnings(graph))
@@ -189,14 +188,14 @@ def fit_files(
     try:
         write_file(report, page)
     except InputError as error:
-        raise InputError(f"{error}. The model is written; mtgcn report {out} makes the page") from error
+        raise InputError(f"{error}. The model was saved; mtgcn report {out} writes the page") from error
     return summary
 
 
 def _fit(
     model: GraphModel, method: Method, graph: Graph, classes: np.ndarray | None, device: torch.device, folds: int | None
 ) -> Expectation:
-    """Fit, or with `classes` fit again; returns the cross-validated accuracy."""
+    """Fit, or refit with `classes`; returns the cross-validated accuracy."""
     with within_memory(graph, method, device):
         with fitting_progress(f"fitting {name_of(method)}"):
             model.fit_graph(graph) if classes is None else model.fit_again(graph, classes)
@@ -215,7 +214,7 @@ def label_files(
     folds: int | None = None,
     device: str = "auto",
 ) -> LabelSummary:
-    """Add the labels of a table to a stored model and fit it again; the folder is replaced once that succeeded."""
+    """Add the labels of a table to a stored model and refit it; the folder is replaced when the refit has succeeded."""
     started = perf_counter()
     check_folds(folds)
     torch_device = chosen_device(device)
@@ -241,7 +240,7 @@ def label_files(
             return LabelSummary(changes, None, str(folder))
         fit = summary_of(model, perf_counter() - started, expected, notes, folder)
         fit = replace(fit, expected_score=expected_score)
-        kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still hold
+        kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still apply
         save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
     refit = Refit(
         nodes_predicted_otherwise=int((model.transduction_ != predicted_before)[unlabeled].sum()),
@@ -264,7 +263,7 @@ def summary_of(
     out: Path,
     report: Path | None = None,
 ) -> FitSummary:
-    """The summary of a fit that is to be written to `out`."""
+    """The summary of a fit whose model will be written to `out`."""
     peers = model.peer_report_
     return replace(
         _graph_summary(model.graph_, model.method_, chosen_device(model.device), expected, notes, model.warnings_),
@@ -303,7 +302,7 @@ def _graph_summary(
 
 
 def for_the_card(summary: FitSummary) -> dict[str, object]:
-    """The part of a summary that the model's card keeps."""
+    """The part of a summary that is stored in the model card."""
     in_card_already = {"nodes", "edges", "features", "labels", "method", "epochs", "model", "report"}
     return {key: value for key, value in asdict(summary).items() if key not in in_card_already}
 
@@ -325,7 +324,7 @@ def mean_confidence(model: GraphModel) -> float:
 
 
 def summary_lines(summary: FitSummary) -> Iterator[str]:
-    """The summary as text, a line each."""
+    """The summary as lines of text."""
     reach = summary.coverage
     features = _count(summary.features, "feature") if summary.features else "no features"
     yield f"graph       {_count(summary.nodes, 'node')}, {_count(summary.edges, 'edge')}, {features}"
@@ -368,7 +367,7 @@ def _remark_lines(summary: FitSummary) -> Iterator[str]:
 
 
 def _by_class(counts: Mapping[str, int]) -> str:
-    """The total of these labels, and the number of each class."""
+    """The number of labels, in total and per class."""
     if not (total := sum(counts.values())):
         return "0"
     listed = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:MAX_CLASSES_LISTED])
@@ -377,7 +376,7 @@ def _by_class(counts: Mapping[str, int]) -> str:
 
 
 def _accuracy_lines(summary: FitSummary, before: str = "") -> Iterator[str]:
-    """The cross-validated accuracy with its interval, or why there is none, `before` a refit, and another score."""
+    """Lines with the expected accuracy and score, or why they are missing; `before` describes the previous fit."""
     expected = summary.expected_accuracy
     if expected is None:
         yield f"accuracy    not known: {summary.why_no_expected_accuracy}{before}"
@@ -400,11 +399,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _peer_lines(peers: Sequence[PeerContribution], teaching: float) -> Iterator[str]:
-    """Peer weights with held-out accuracies, and a remark where the peers hardly taught each other."""
+    """Peer weights with held-out accuracies, and a remark if teaching was weak."""
     yield who_decides(peers)
     weights: list[str] = []
     for peer in peers[:MAX_PEERS_LISTED]:
-        weight, accuracy = ("", "") if weights else ("weight ", "held-out accuracy ")  # named once
+        weight, accuracy = ("", "") if weights else ("weight ", "held-out accuracy ")  # only with the first peer
         held_out = "" if (share := peer.held_out_accuracy) is None else f" ({accuracy}{100 * share:.0f} %)"
         weights.append(f"{peer.name} {weight}{100 * peer.weight:.0f} %{held_out}")
     others = peers[MAX_PEERS_LISTED:]
@@ -416,7 +415,7 @@ def _peer_lines(peers: Sequence[PeerContribution], teaching: float) -> Iterator[
 
 
 def label_lines(summary: LabelSummary) -> Iterator[str]:
-    """The summary as text, a line each."""
+    """The summary as lines of text."""
     changes = summary.changes
     yield f"added       {_by_class(changes.added)}"
     yield from (f"new class   {name}" for name in changes.new_classes)
@@ -425,7 +424,7 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
     if len(changes.corrected) > MAX_CORRECTIONS_LISTED:
         yield f"corrected   and {len(changes.corrected) - MAX_CORRECTIONS_LISTED} more"
     if changes.repeated:
-        yield f"known       {changes.repeated} of the labels are in the model already"
+        yield f"known       {changes.repeated} of the labels were already in the model"
     if summary.refit is None:
         yield f"model       {summary.model}, unchanged: no label is new"
         return
@@ -433,8 +432,8 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
     yield f"labels      {_by_class(fit.labels)}"
     yield _fitted_line(fit)
     yield (
-        f"changed     predictions of {refit.nodes_predicted_otherwise} of {refit.nodes_without_label_before} nodes "
-        "without a label before"
+        f"changed     predictions of {refit.nodes_predicted_otherwise} of {refit.nodes_without_label_before} "
+        "previously unlabelled nodes"
     )
     now, then = (f"{100 * share:.1f} %" for share in (fit.mean_confidence or 0, refit.mean_confidence_before))
     yield f"confidence  {now} on average over unlabelled nodes; {then} before"
@@ -450,7 +449,7 @@ def label_lines(summary: LabelSummary) -> Iterator[str]:
 
 @contextmanager
 def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterator[None]:
-    """Refuse a fit that needs more memory than is free; if memory runs out all the same, say what would fit."""
+    """Raise before a fit that needs more memory than is free; after a later memory error, suggest a smaller setting."""
     task, needed, free = check_memory(graph, method, device)
     try:
         yield
@@ -464,19 +463,19 @@ def within_memory(graph: Graph, method: Method, device: torch.device) -> Iterato
 
 
 def check_memory(graph: Graph, method: Method, device: torch.device) -> tuple[Task, int, int]:
-    """Refuse a fit that needs more memory than is free. Returns the task, the bytes needed and the bytes free."""
+    """Raise if a fit needs more memory than is free. Returns the task, the bytes needed and the bytes free."""
     task = observe(graph, [Split(graph.known, graph.known[:0], graph.known[:0])], seed=0, device=device)
     needed, free = needed_bytes(method, task), available_bytes(device)
     if needed > free:
         raise InputError(
-            f"out of memory: fitting {described_size(task)} takes about {readable(needed)} and {readable(free)} are "
+            f"out of memory: fitting {described_size(task)} needs about {readable(needed)}, but {readable(free)} are "
             f"free on {device.type}; {_what_would_fit(method, task, free)}"
         )
     return task, needed, free
 
 
 def needed_bytes(method: Method, task: Task) -> int:
-    """Estimate of the memory that fitting one run takes, beside the graph."""
+    """Approximate memory (bytes) to fit one run, in addition to the graph."""
     # Training keeps scaled copies of edges and features, and the features smoothed over the edges.
     edges, features = _bytes_of(task.graph.adjacency), _bytes_of(task.graph.features)
     if task.graph.features is None and method.uses_features:
@@ -493,7 +492,7 @@ def _bytes_of(matrix: sp.csr_array | np.ndarray | None) -> int:
 
 
 def available_bytes(device: torch.device) -> int:
-    """Free memory of a device; on a CPU within the limits of the container and the process."""
+    """Free memory of a device; on a CPU, within the limits of the container and the process."""
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_bytes()
 
 

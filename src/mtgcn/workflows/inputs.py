@@ -19,25 +19,25 @@ from mtgcn.labels import UNLABELED, class_named
 if TYPE_CHECKING:
     from mtgcn.graph import GraphArrays
 
-NEIGHBORS = 10  # by default
+NEIGHBORS = 10  # default of --knn
 EDGE_ROLES = ("source", "target", "weight")
 
 
 def read_graph(files: TableOptions) -> Graph:
-    """The graph of a fit: with edges, and with preprocessed features."""
+    """The graph of a fit, with edges and preprocessed features."""
     if not files.graph and not files.edges:
         if not files.nodes:
             raise InputError("no graph and no table; give TABLE, --edges or --graph")
         if not files.knn:
             files = replace(files, knn=NEIGHBORS)
-            note(f"{files.nodes}: without edges, each row is linked to its {NEIGHBORS} nearest; --knn N changes it")
+            note(f"{files.nodes}: without edges, each row is linked to its {NEIGHBORS} nearest; change it with --knn N")
     return preprocessed_graph(read.read_graph(options=files), scale=True)
 
 
 def read_like(files: TableOptions, trained: Graph) -> Graph:
-    """Nodes, with edges if given, and with the features of the trained graph."""
+    """Nodes, and edges if given, with the features of the trained graph."""
     if files.kinds:
-        raise InputError("the column kinds are those of the model; leave out --column with a kind")
+        raise InputError("the model fixes the column kinds; omit --column with a kind")
     if files.graph:
         has_names = bool(trained.feature_names) and suffix_of(Path(files.graph)) in WITH_ATTRIBUTES
         named = files.with_column("label", False) if has_names else files
@@ -52,19 +52,19 @@ def read_like(files: TableOptions, trained: Graph) -> Graph:
     if graph.preprocessing is None or graph.preprocessing.changes_nothing:
         return replace(graph, preprocessing=None)
     raise InputError(
-        f"{files.nodes}: the model was fitted on numbers, and some columns here are not numbers, or have gaps "
+        f"{files.nodes}: the model was fitted on numbers, but some columns here are not numbers, or have gaps "
         f"({'; '.join(graph.preprocessing.lines()[:3])}); give the same columns as in the fit"
     )
 
 
 def read_edges(files: TableOptions) -> GraphArrays:
-    """The edges of `files.edges`, whose nodes are those it names."""
+    """The graph of an edge list without a node table."""
     columns = {role: column for role, column in files.columns.items() if role in EDGE_ROLES}
     return read.read_tables(TableOptions(edges=files.edges, columns=columns, header=files.header))
 
 
 def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, Column | Literal[False]]) -> dict[Any, str]:
-    """The labels of a table by node id; the graph must have the nodes."""
+    """The labels of a table by node id; all ids must be in the graph."""
     for role in columns:
         if role not in ("id", "label"):
             raise unknown_name("column role", role, ("id", "label"))
@@ -91,7 +91,7 @@ def _with_columns_of(graph: Graph, trained: Graph) -> Graph:
 def check_labels(graph: Graph, classes: Sequence[str] | None = None) -> None:
     """Raise unless a fit can learn from the labels and has nodes to predict. `classes` are the expected ones."""
     if not len(graph.known):
-        raise InputError("no row or node is labelled; name the column of the classes by --target, or give --labels")
+        raise InputError("no row or node is labelled; name the class column with --target, or give --labels")
     names = graph.class_names if classes is None else [class_named(name, graph.class_names) for name in classes]
     for name in graph.class_names:
         if name not in names:

@@ -1,4 +1,4 @@
-"""What a command returns beside its result: notes collected while it runs, and CSV tables in a file or on stdout."""
+"""Output of commands: notes collected while they run, and CSV tables to a file or standard output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mtgcn.storage.files import check_file, own_descriptor, write_file
 
 @contextmanager
 def collected_notes() -> Iterator[list[str]]:
-    """A list that holds, after the block, each warning raised in it once and on one line. A `FitWarning` is left out:
-    summaries list those separately."""
+    """A list that contains, after the block, each warning raised in it once and on one line. A `FitWarning` is
+    omitted, since summaries list these separately."""
     from mtgcn.uncertainty.warnings import FitWarning  # imports torch
 
     notes: list[str] = []
@@ -32,7 +32,7 @@ def collected_notes() -> Iterator[list[str]]:
 
 @contextmanager
 def collected_files() -> Iterator[list[str]]:
-    """A list of what the files read in the block are recognised as, a line each."""
+    """A list of the files read in the block with their detected types, one line each."""
     lines: list[str] = []
     handler, level = logging.Handler(), LOGGER.level
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
@@ -51,11 +51,11 @@ def is_standard_output(path: Path) -> bool:
 
 
 def check_output(path: Path) -> None:
-    """Refuse an output that cannot be written."""
+    """Raise if an output cannot be written."""
     if not is_standard_output(path):
         check_file(path)
     elif sys.stdout is None:
-        raise InputError(f"--out {path} where standard output is closed; give a file")
+        raise InputError(f"--out {path} requires standard output, which is closed; give a file")
 
 
 def write_output(path: Path, content: bytes) -> None:
@@ -64,13 +64,13 @@ def write_output(path: Path, content: bytes) -> None:
         write_file(path, content)
         return
     try:
-        if sys.stdout.isatty():  # ids and names must not steer the terminal
+        if sys.stdout.isatty():  # ids and names may contain control characters
             lines = content.decode("utf-8", "surrogateescape").split("\n")
             content = "\n".join(map(printable, lines)).encode("utf-8", "surrogateescape")
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe, as `… --out - | head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports it once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python reports it again at exit
 
 
 def table_bytes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:

@@ -39,7 +39,7 @@ NOTED_WEIGHT = 0.2  # a note is given if peers with more than this weight cannot
 ROWS_PER_BATCH = 10_000
 NODE_ROLES = ("id", "label")
 MAX_IDS_LISTED = 3
-FORMULA = re.compile(r"[=@\t\r]|[+-](?![0-9.,]*$)")  # as a spreadsheet reads it; numbers stay
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![0-9.,]*$)")  # cells that spreadsheets evaluate, except numbers
 
 
 def predict_files(
@@ -57,19 +57,19 @@ def predict_files(
 ) -> tuple[Predictions, list[str]]:
     """Write predictions for the nodes of these files; without files, for the nodes of the model's graph.
 
-    Nodes with edges join the graph of the model, or with `new_graph` form a graph of their own. With `with_known`, the
-    nodes of the model are listed beside new nodes. The table keeps own columns: "none", "names" or "all", and is sorted
-    by the probability of the class `sort`. For `excel_safe` and `bom` see
-    `predictions_table`. Returns the predictions and the notes.
+    Nodes with edges join the graph of the model, or form a separate graph with `new_graph`. With `with_known`, the
+    nodes of the model are listed as well as new nodes. The table keeps input columns (`keep` is "none", "names" or
+    "all") and is sorted by the probability of the class `sort`. For `excel_safe` and `bom` see `predictions_table`.
+    Returns the predictions and the notes.
     """
     check_address_space()
     chosen_device(device)
     check_output(out)
     if new_graph and not (files.edges or files.graph):
-        raise InputError("--new-graph reads edges as a graph of their own, and there are none; add --edges, or drop it")
+        raise InputError("--new-graph requires --edges; add it, or omit --new-graph")
     joins = bool(files.edges) and not new_graph
     if with_known and not joins:
-        raise InputError("--all lists the nodes of the fit beside new ones that join them; give --nodes and --edges")
+        raise InputError("--all requires new nodes that join the model's graph; give --nodes and --edges")
     model = load_model(folder)
     model.device = device
     if sort is not None:
@@ -86,7 +86,7 @@ def predict_files(
 
 
 def _predict(model: GraphModel, files: TableOptions, keep: str) -> Predictions:
-    """Predictions for the model's own nodes, for a table of nodes, or for another graph."""
+    """Predictions for the nodes of the model, for a table of nodes, or for another graph."""
     fitted = model.graph_
     if not files.given:
         return predictions_of(model, predict_fitted(model), fitted, keep)
@@ -94,22 +94,24 @@ def _predict(model: GraphModel, files: TableOptions, keep: str) -> Predictions:
     if files.edges or files.graph:
         return predictions_of(model, predict_graph(model, nodes), nodes, keep)
     nodes = transformed_graph(model, nodes)
-    answers = predict_nodes(model, nodes)
-    known = np.flatnonzero(answers.positions != MISSING)
+    predicted = predict_nodes(model, nodes)
+    known = np.flatnonzero(predicted.positions != MISSING)
     if not len(known):
-        return predictions_of(model, answers, nodes, keep)
+        return predictions_of(model, predicted, nodes, keep)
     if not model.has_node_ids_ or nodes.numbered:
-        note(f"{len(known)} of {len(answers.positions)} rows equal rows of the fit and get the predictions of the fit")
+        note(
+            f"{len(known)} of {len(predicted.positions)} rows equal rows of the fit and get the predictions of the fit"
+        )
     else:
         found = (
-            f"{len(known)} of {len(answers.positions)} nodes have ids of the model and get the predictions of the fit"
+            f"{len(known)} of {len(predicted.positions)} nodes have ids of the model and get the predictions of the fit"
         )
         if fitted.features is not None and nodes.features is not None and nodes.num_features == fitted.num_features:
-            same = rows_equal(fitted.features[answers.positions[known]], nodes.features[known])
+            same = rows_equal(fitted.features[predicted.positions[known]], nodes.features[known])
             if changed := int((~same).sum()):
                 found += f"; {changed} of them have other features here, which are ignored: fit again to use them"
         note(found)
-    return predictions_of(model, answers, nodes, keep)
+    return predictions_of(model, predicted, nodes, keep)
 
 
 def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, keep: str) -> Predictions:
@@ -117,18 +119,18 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, ke
     if not model.has_node_ids_:
         raise InputError(
             "the nodes of this model have no ids, so edges cannot refer to them; fit it on files, or add --new-graph "
-            "to read these files as a graph of their own"
+            "to read these files as a separate graph"
         )
     check_width(model.graph_.num_features, model.graph_)
     nodes, to_known = read_new_nodes(files, model.graph_)
-    answers = predict_new_nodes(model, nodes, to_known)
+    predicted = predict_new_nodes(model, nodes, to_known)
     absent = absent_peer_weight(model)
     if absent > NOTED_WEIGHT:
         note(
             f"peers with {100 * absent:.0f} % of the weight use the position of a node in the graph of the fit and do "
             "not predict new nodes, so these predictions are less accurate; to include them, fit with the new nodes"
         )
-    new = predictions_of(model, answers, nodes, keep)
+    new = predictions_of(model, predicted, nodes, keep)
     return new.after(predictions_of(model, predict_fitted(model), model.graph_, keep)) if with_known else new
 
 
@@ -136,13 +138,13 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, ke
 
 
 def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_array]:
-    """The nodes of `files.nodes`, which must all be new, with the edges between them, and the weights of their edges
-    to the nodes of the model, `[new, known]`."""
+    """The nodes of `files.nodes`, which must all be new, with the edges between them, and the weights `[new, known]`
+    of their edges to the nodes of the model."""
     assert files.edges is not None
     if files.nodes is None:
         raise InputError(
-            f"{files.edges} alone does not give the features of new nodes; give them with --nodes, or add --new-graph "
-            "to read the edges as a graph of their own"
+            f"{files.edges} has no features of new nodes; give them with --nodes, or add --new-graph to read the edges "
+            "as a separate graph"
         )
     node_columns = {role: column for role, column in files.columns.items() if role in NODE_ROLES}
     nodes = read_like(replace(files, edges=None, columns=node_columns), known)
@@ -150,12 +152,12 @@ def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_arr
     if len(present):
         raise InputError(
             f"{files.nodes}: the model already has {len(present)} of these {nodes.num_nodes} nodes, for instance "
-            f"{_listed(present)}; give new nodes only, whose edges may lead to those, or add --new-graph to read both "
-            "files as a graph of their own"
+            f"{_listed(present)}; give new nodes only (their edges may refer to these), or add --new-graph to read "
+            "both files as a separate graph"
         )
     to_known, among_new = _read_new_edges(files, nodes, known)
     if not to_known.nnz:
-        note("no edge leads to a node of the model; if this is a graph of its own, add --new-graph")
+        note("no edge connects to a node of the model; for a separate graph add --new-graph")
     isolated = int((np.diff(to_known.indptr) + np.diff(among_new.indptr) == 0).sum())
     if isolated:
         note(f"{isolated} of {nodes.num_nodes} new nodes have no edge; their predictions use features only")
@@ -171,7 +173,7 @@ def _read_new_edges(files: TableOptions, nodes: Graph, known: Graph) -> tuple[sp
     if len(unknown) and files.unknown_nodes != "drop":
         raise InputError(
             f"{files.edges}: {len(unknown)} ids are neither in {files.nodes} nor in the model, for instance "
-            f"{_listed(unknown)}; add these nodes to {files.nodes}, or drop their edges by --unknown-nodes drop"
+            f"{_listed(unknown)}; add these nodes to {files.nodes}, or drop their edges with --unknown-nodes drop"
         )
     ends = np.stack([place[listed.sources], place[listed.targets]])
     complete = (ends != MISSING).all(axis=0)
@@ -193,10 +195,10 @@ def _listed(ids: np.ndarray) -> str:
 
 
 def predictions_table(predictions: Predictions, *, excel_safe: bool = False, bom: bool = False) -> bytes:
-    """The table of predictions as CSV: `id,predicted,probability,probability_CLASS…`, then own columns.
+    """The table of predictions as CSV: `id,predicted,probability,probability_CLASS…`, then input columns.
 
     With `excel_safe`, cells that a spreadsheet would read as formulas begin with an apostrophe. With `bom`, the table
-    begins with a byte order mark, by which Excel recognises UTF-8.
+    begins with a byte order mark, from which Excel recognises UTF-8.
     """
     columns = predictions.columns()
 
