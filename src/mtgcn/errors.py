@@ -73,7 +73,9 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     known = list(known)
     given = shown(name) if isinstance(name, str) else f"{repr(name)[:LONGEST_SHOWN]} of type {type(name).__name__}"
     is_text = isinstance(name, str) and len(name) <= LONGEST_SHOWN
-    nearest = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.55) if is_text else ()
+    text = str(name).lower() if is_text else ""
+    begun = [one for one in known if len(text) > 2 and one.startswith(text)]
+    nearest = begun[:1] or difflib.get_close_matches(text, known, n=1, cutoff=0.55)
     some = ", ".join(known[:MOST_NAMES_SHOWN]) + (", …" if len(known) > MOST_NAMES_SHOWN else "")
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {some}"
     return InputError(f"unknown {kind} {given}; {hint}")
