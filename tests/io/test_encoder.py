@@ -88,7 +88,7 @@ def test_encoder_is_stored_by_name_and_checksum(folder, write):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("config.json", '{"model_type": "gpt2"}', "holds a model of type gpt2; give one of type bert"),
+        ("config.json", '{"model_type": "gpt2"}', "holds a model of type 'gpt2'; give one of type bert"),
         ("model.safetensors", "x", "cannot be read as an encoder"),
     ],
 )

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mtgcn.errors import InputError, reason
+from mtgcn.errors import InputError, reason, shown
 from mtgcn.io.text import MAX_LENGTH, WEIGHT
 from mtgcn.shapes import Float
 
@@ -72,7 +72,8 @@ class SentenceEncoder:
         self.sha256 = hashlib.sha256(b"".join(content.values())).hexdigest()
         self.config: dict[str, Any] = json.loads(content["config.json"])
         if self.config.get("model_type") != "bert":
-            raise InputError(f"{folder} holds a model of type {self.config.get('model_type')}; give one of type bert")
+            kind = shown(str(self.config.get("model_type")))
+            raise InputError(f"{folder} holds a model of type {kind}; give one of type bert")
         pooling = folder / "1_Pooling" / "config.json"  # settings of sentence-transformers
         if pooling.is_file() and not json.loads(pooling.read_bytes()).get("pooling_mode_mean_tokens", True):
             raise InputError(f"{folder} does not average the tokens; give an encoder with mean pooling")

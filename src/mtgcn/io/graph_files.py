@@ -200,6 +200,7 @@ def read_mtx(path: Path) -> GraphArrays:
     with _readable(path, "MatrixMarket"), opened(path) as file:
         _, _, layout, kind, *_ = file.readline().decode().split()
         if layout != "coordinate" or kind == "complex":
+            kind, layout = shown(kind), shown(layout)
             raise InputError(f"{path} is a {kind} matrix in {layout} form; write a sparse matrix of real numbers")
         sizes = next(line for line in file if line.strip() and not line.startswith(b"%"))
         rows, columns, count = map(int, sizes.split())
