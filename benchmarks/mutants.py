@@ -2,14 +2,18 @@
 
     python benchmarks/mutants.py --count 200 --seed 0 --json mutants.json
 
-Draws `--count` lines of src/ that cosmic-ray can mutate, and one mutation of each. Every mutant runs the tests of its
-package first and, if it survives, all tests that are neither slow nor long. Results are stored after every mutant, and
-the same command resumes. `--root` names another checkout, such as one of an earlier version.
+Draws `--count` lines of src/ that cosmic-ray can mutate, and one mutation of each. All tests that are neither slow nor
+long run once to record which of them execute which line; those that fail there are left out. Every mutant then runs the
+tests that execute its line, those of its package first, and if it survives, the other tests of its package too. A line
+that is executed on import runs all tests. Results are stored after every mutant and the recorded tests beside them
+(`mutants.tests.json`), and the same command resumes. `--root` names another checkout, such as one of an earlier
+version; both use the packages of this environment.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import random
@@ -23,6 +27,8 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import coverage
+import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
@@ -30,6 +36,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = ("linalg/cuda_kernels.py",)  # runs on GPUs only
 SECONDS = 1800  # for one run of the tests; a mutant that takes longer is killed
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not slow and not long")
 Mutation = tuple[str, int, str, int]  # file below src/mtgcn, line, operator, occurrence
 
 
@@ -63,34 +70,92 @@ def sample(root: Path, count: int, seed: int) -> list[Mutation]:
     return drawn
 
 
-def killed_by(mutation: Mutation, copy: Path) -> str | None:
-    """The tests that detect the mutant, None if it survives."""
-    name, _, operator, occurrence = mutation
+class Recorder:
+    """A pytest plugin that records which tests execute which lines, and which tests fail."""
+
+    def __init__(self, source: Path) -> None:
+        self.coverage = coverage.Coverage(data_file=None, source=[str(source)], config_file=False)
+        self.failed: set[str] = set()
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        self.coverage.switch_context(item.nodeid)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+
+def record(root: Path, file: Path) -> None:
+    """Runs all tests of a checkout and writes to `file` which fail and which execute each line of each source file."""
+    os.chdir(root)
+    source = root / "src" / "mtgcn"
+    recorder = Recorder(source)
+    recorder.coverage.start()
+    pytest.main([*OPTIONS, "tests", "src"], plugins=[recorder])
+    recorder.coverage.stop()
+    data = recorder.coverage.get_data()
+    executed = {
+        Path(name).relative_to(source).as_posix(): data.contexts_by_lineno(name) for name in data.measured_files()
+    }
+    file.write_text(json.dumps({"failed": sorted(recorder.failed), "executed": executed}))
+
+
+def killed_by(mutation: Mutation, copy: Path, recorded: dict[str, Any]) -> str | None:
+    """How the tests detect the mutant, None if it survives."""
+    name, line, operator, occurrence = mutation
     path = copy / "src" / "mtgcn" / name
     code = path.read_text(encoding="utf-8")
-    mutated = mutate_code(code, get_operator(operator)(), occurrence)
-    package = copy / "tests" / Path(name).parts[0].removesuffix(".py")
-    own = package if package.is_dir() else package.with_name(f"test_{package.name}.py")
+    statement = statement_lines(code, line)
+    lines = recorded["executed"].get(name, {})
+    found = {test for number in statement for test in lines.get(str(number), [])}
+    own = own_tests(name)
+    failed = recorded["failed"]
+    first = sorted(found - {"", *failed}, key=lambda test: (not Path(test).is_relative_to(own), test))
+    runs = {"tests of the line": first, "tests of the package": [str(own)] if (copy / own).exists() else []}
+    if "" in found:
+        runs["all tests"] = ["tests", "src"]
     try:
-        path.write_text(mutated, encoding="utf-8")
-        for tests in ([own] if own.exists() else []), [copy / "tests", copy / "src"]:
-            if tests and _fails(tests, copy):
-                return " ".join(str(test.relative_to(copy)) for test in tests)
-        return None
+        path.write_text(mutate_code(code, get_operator(operator)(), occurrence), encoding="utf-8")
+        return next((how for how, tests in runs.items() if tests and _fails(tests, failed, copy)), None)
     finally:
         path.write_text(code, encoding="utf-8")
 
 
-def _fails(tests: list[Path], copy: Path) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not long"]
-    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            [*command, *map(str, tests)], cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return True
+def own_tests(name: str) -> Path:
+    """The tests of the package or module of a file."""
+    package = Path(name).parts[0]
+    return Path("tests") / (f"test_{package}" if package.endswith(".py") else package)
+
+
+def statement_lines(code: str, line: int) -> range:
+    """The lines of the innermost statement around a line, since coverage records where a statement starts."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    inner = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
+    body = getattr(inner, "body", None)
+    return range(inner.lineno, max(line, body[0].lineno - 1 if body else inner.end_lineno or line) + 1)
+
+
+def _fails(tests: list[str], failed: list[str], copy: Path) -> bool:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:  # more names than a command line holds
+        names.write("\n".join([*tests, *(f"--deselect={test}" for test in failed)]))
+        names.flush()
+        command = [sys.executable, "-m", "pytest", "-x", *OPTIONS, f"@{names.name}"]
+        try:
+            done = subprocess.run(
+                command, cwd=copy, env=environment(copy), capture_output=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return True
     return done.returncode != 0
+
+
+def environment(root: Path) -> dict[str, str]:
+    own = {"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **own}
 
 
 def main() -> None:
@@ -100,7 +165,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--json", type=Path, default=Path("build/mutants.json"))
+    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)  # in a process of its own
     arguments = parser.parse_args()
+    if arguments.record:
+        record(arguments.root, arguments.record)
+        return
     drawn = sample(arguments.root.resolve(), arguments.count, arguments.seed)
     results: dict[str, Any] = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
@@ -112,14 +181,23 @@ def main() -> None:
             shutil.copytree(arguments.root, copy, ignore=ignored)
             copies.put(copy)
 
+        waiting = [mutation for mutation in drawn if " ".join(map(str, mutation)) not in results]
+        recorded: dict[str, Any] = {}
+        if waiting:
+            copy, file = Path(home) / "0", arguments.json.resolve().with_suffix(".tests.json")
+            if not file.exists():
+                command = [sys.executable, __file__, "--record", str(file), "--root", str(copy)]
+                subprocess.run(command, env=environment(copy), stdout=subprocess.DEVNULL, check=True)
+            recorded = json.loads(file.read_text())
+            print(f"tests that fail without a mutation and are left out: {recorded['failed']}", flush=True)
+
         def tried(mutation: Mutation) -> tuple[Mutation, str | None]:
             copy = copies.get()
             try:
-                return mutation, killed_by(mutation, copy)
+                return mutation, killed_by(mutation, copy, recorded)
             finally:
                 copies.put(copy)
 
-        waiting = [mutation for mutation in drawn if " ".join(map(str, mutation)) not in results]
         with ThreadPoolExecutor(arguments.workers) as pool:
             for mutation, tests in pool.map(tried, waiting):
                 results[" ".join(map(str, mutation))] = tests
