@@ -91,7 +91,9 @@ def record(root: Path, file: Path) -> None:
     source = root / "src" / "mtgcn"
     recorder = Recorder(source)
     recorder.coverage.start()
-    pytest.main([*OPTIONS, "tests", "src"], plugins=[recorder])
+    status = pytest.main([*OPTIONS, "tests", "src"], plugins=[recorder])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise SystemExit(f"pytest ended with {status!r}; the tests must be collected without errors")
     recorder.coverage.stop()
     data = recorder.coverage.get_data()
     executed = {
