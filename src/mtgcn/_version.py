@@ -1,3 +1,3 @@
 """The version, in a separate module to avoid import cycles."""
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"

@@ -106,6 +106,13 @@ def test_macro_f1_of_missing_classes():
     assert scoring.macro_f1(predicted, truth, num_classes=4) == pytest.approx((1 + 0 + 0) / 3)
 
 
+def test_order_of_classes_does_not_decide_ties():
+    probabilities = np.full((4000, 4), 0.25, dtype=np.float32)
+    probabilities[:, 3] = 0.25 * (1 - 1e-7)  # equal up to rounding
+    for truth in range(4):
+        assert scoring.scores_of(probabilities, np.full(4000, truth)).accuracy == pytest.approx(0.25, abs=0.03)
+
+
 def test_score_uses_the_test_nodes_of_each_run(ring):
     splits = draw_splits(ring, labels_per_class=1, runs=3, seed=0)
     random = np.random.default_rng(0)

@@ -39,6 +39,8 @@ from mtgcn.splits import (
 from mtgcn.task import MISSING, Prediction
 
 CALIBRATION_BINS = 15
+TIE_SEED = 0  # of the random choice between equally probable classes
+ROUNDING = 1e-6  # relative difference up to which probabilities are equal
 SCORES = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision")  # scores that rank methods
 SCORE_TITLES = dict(
     zip(SCORES, ("accuracy", "balanced accuracy", "macro F1", "ROC AUC", "average precision"), strict=True)
@@ -387,7 +389,7 @@ def scores_of(
     probabilities: Float[np.ndarray, "nodes classes"], truth: Int[np.ndarray, "nodes"], positive: int = 1
 ) -> Score:
     """The scores of predictions; `positive` is the positive one of two classes."""
-    predicted, two = probabilities.argmax(axis=1), probabilities.shape[1] == 2
+    predicted, two = predicted_classes(probabilities), probabilities.shape[1] == 2
     ranking = probabilities[:, positive], truth == positive
     return Score(
         accuracy=float(np.mean(predicted == truth)),
@@ -397,6 +399,23 @@ def scores_of(
         roc_auc=roc_auc(*ranking) if two else None,
         average_precision=average_precision(*ranking) if two else None,
     )
+
+
+def predicted_classes(probabilities: Float[np.ndarray, "nodes classes"]) -> Int[np.ndarray, "nodes"]:
+    """The most probable class of each node.
+
+    Ties are broken at random. The first of the classes may be the largest, and a constant prediction would then have
+    its share as accuracy.
+
+    >>> np.bincount(predicted_classes(np.full((1000, 2), 0.5))) / 1000
+    array([0.532, 0.468])
+    """
+    predicted = probabilities.argmax(axis=1)
+    highest = probabilities >= (1 - ROUNDING) * probabilities.max(axis=1, keepdims=True)
+    tied = np.flatnonzero(highest.sum(axis=1) > 1)
+    random = np.random.default_rng(TIE_SEED).random((len(tied), probabilities.shape[1]))
+    predicted[tied] = np.where(highest[tied], random, -1).argmax(axis=1)
+    return predicted
 
 
 def expected_score(
@@ -484,7 +503,7 @@ def calibration_error(probabilities: Float[np.ndarray, "nodes classes"], truth: 
     0.4
     """
     confidence = probabilities.max(axis=1).astype(np.float64)
-    correct = probabilities.argmax(axis=1) == truth
+    correct = predicted_classes(probabilities) == truth
     bin_of = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)  # 1.0: the last bin
     surplus = np.bincount(bin_of, weights=confidence - correct)  # nodes x (confidence - accuracy)
     return float(np.abs(surplus).sum() / len(truth))

@@ -114,6 +114,13 @@ def test_classes_with_one_or_no_prediction(task):
             np.testing.assert_allclose(np.bincount(classes[run], share[run]), [0.5, 0, 0.5], rtol=1e-5)
 
 
+def test_no_pseudo_labels_at_chance(task):
+    teacher = certain([np.arange(NODES) % CLASSES] * 2)
+    teacher[1] = 1 / CLASSES
+    share, _ = teaching_of(task).pseudo_labels(teacher)
+    np.testing.assert_allclose(share.sum(1), [1, 0], rtol=1e-5)
+
+
 @pytest.mark.parametrize(("per_class", "expected"), [(1, 1), (3, 1), (12, 0.5), ([1, 2, 9], 0.75**0.5)])
 def test_class_balance(graph, per_class, expected):
     splits = [*draw_splits(graph, per_class, 1, 0), Split([0], [], [])]  # the second run is padded

@@ -146,7 +146,9 @@ class Teaching:
         mean_of_class = class_sums(confidence * unlabelled) / class_sums(unlabelled).clamp(min=1)
         mean = node_sum(confidence * unlabelled) / node_sum(unlabelled).clamp(min=1)
         threshold = by_class * mean_of_class.gather(1, classes) + (1 - by_class) * mean
-        weight = unlabelled * (confidence >= (1 - ROUNDING) * threshold)  # keeps ties in spite of rounding
+        confident = confidence >= (1 - ROUNDING) * threshold  # keeps ties in spite of rounding
+        confident &= confidence > (1 + ROUNDING) / self.task.num_classes  # at chance, the class is that of the order
+        weight = unlabelled * confident
         weight = weight / (class_sums(weight).clamp(min=1) ** self.balance).gather(1, classes)
         return weight / node_sum(weight).clamp(min=tiny), classes
 
