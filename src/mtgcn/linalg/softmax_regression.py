@@ -11,7 +11,7 @@ example, the bound is a width x width matrix, and its inverse scales the gradien
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -240,7 +240,14 @@ class _Examples:
             rows, given = rows[used], weights[:, used]
         bound = self.total(CURVATURE * (rows * given[..., None]).mT @ rows)
         bound.diagonal(dim1=1, dim2=2).add_((2 * penalty + ROUNDING * self.total(weights.sum(1)))[:, None])
-        inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(bound))
+        factor, failed = torch.linalg.cholesky_ex(bound)
+        if bool(failed.any()):
+            if bound.dtype == torch.float64:
+                torch.linalg.cholesky(bound)  # raises
+            # With few distinct rows, rounding errors in 32 bits can exceed the penalty.
+            exact = replace(self, rows=self.rows.double())._inverse_bound(weights.double(), penalty.double())
+            return exact.to(bound.dtype)
+        inverse: Tensor = torch.cholesky_inverse(factor)
         return inverse
 
 
