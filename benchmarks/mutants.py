@@ -2,12 +2,13 @@
 
     python benchmarks/mutants.py --count 200 --seed 0 --json mutants.json
 
-Draws `--count` lines of src/ that cosmic-ray can mutate, and one mutation of each. All tests that are neither slow nor
-long run once to record which of them execute which line; those that fail there are left out. Every mutant then runs the
-tests that execute its line, those of its package first, and if it survives, the other tests of its package too. A line
-that is executed on import runs all tests. Results are stored after every mutant and the recorded tests beside them
-(`mutants.tests.json`), and the same command resumes. `--root` names another checkout, such as one of an earlier
-version; both use the packages of this environment.
+Draws `--count` lines of src/ that cosmic-ray can mutate, and one mutation of each; annotations, which are not executed,
+are left out. All tests that are neither slow nor long run once to record which of them execute which line; those that
+fail there are left out. Every mutant then runs the tests that execute its line, the fastest first. A line that is
+executed on import runs the tests that execute any line of its file, and a line that no test executes those of its
+package. Results are stored after every mutant and the recorded tests beside them (`mutants.tests.json`), and the same
+command resumes. `--root` names another checkout, such as one of an earlier version; both use the packages of this
+environment.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import multiprocessing
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,19 +41,34 @@ ROOT = Path(__file__).parent.parent
 LEFT_OUT = ("linalg/cuda_kernels.py",)  # runs on GPUs only
 SECONDS = 1800  # for one run of the tests; a mutant that takes longer is killed
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not slow and not long")
+ON_IMPORT = ""  # coverage's context of lines that run before any test
+PROCESSES = multiprocessing.get_context("forkserver")  # with the packages that take seconds to import
+PROCESSES.set_forkserver_preload(["pytest", "hypothesis", "matplotlib", "nicegui", "pyarrow", "sklearn", "torch"])
 Mutation = tuple[str, int, str, int]  # file below src/mtgcn, line, operator, occurrence
 
 
 def mutations(path: Path, source: Path) -> Iterator[Mutation]:
-    """All mutations of a file."""
-    tree = get_ast(path.read_text(encoding="utf-8"))
+    """All mutations of a file outside of annotations."""
+    code = path.read_text(encoding="utf-8")
+    tree, annotated = get_ast(code), annotations(code)
     for name in operator_names():
         if get_operator(name).arguments():
             continue
         operator = get_operator(name)()
         positions = (start for node in ast_nodes(tree) for start, _ in operator.mutation_positions(node))
-        for occurrence, (line, _) in enumerate(positions):
-            yield path.relative_to(source).as_posix(), line, name, occurrence
+        for occurrence, start in enumerate(positions):
+            if not any(first <= start < last for first, last in annotated):
+                yield path.relative_to(source).as_posix(), start[0], name, occurrence
+
+
+def annotations(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Start and end of the annotations of parameters, variables and return values."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        one = getattr(node, "returns", None) or getattr(node, "annotation", None)
+        if one is not None:
+            found.append(((one.lineno, one.col_offset), (one.end_lineno, one.end_col_offset)))
+    return found
 
 
 def sample(root: Path, count: int, seed: int) -> list[Mutation]:
@@ -71,16 +90,18 @@ def sample(root: Path, count: int, seed: int) -> list[Mutation]:
 
 
 class Recorder:
-    """A pytest plugin that records which tests execute which lines, and which tests fail."""
+    """A pytest plugin that records which tests execute which lines, how long they take, and which fail."""
 
     def __init__(self, source: Path) -> None:
         self.coverage = coverage.Coverage(data_file=None, source=[str(source)], config_file=False)
         self.failed: set[str] = set()
+        self.seconds: Counter[str] = Counter()
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         self.coverage.switch_context(item.nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] += report.duration
         if report.failed:
             self.failed.add(report.nodeid)
 
@@ -99,7 +120,7 @@ def record(root: Path, file: Path) -> None:
     executed = {
         Path(name).relative_to(source).as_posix(): data.contexts_by_lineno(name) for name in data.measured_files()
     }
-    file.write_text(json.dumps({"failed": sorted(recorder.failed), "executed": executed}))
+    file.write_text(json.dumps({"failed": sorted(recorder.failed), "seconds": recorder.seconds, "executed": executed}))
 
 
 def killed_by(mutation: Mutation, copy: Path, recorded: dict[str, Any]) -> str | None:
@@ -107,18 +128,19 @@ def killed_by(mutation: Mutation, copy: Path, recorded: dict[str, Any]) -> str |
     name, line, operator, occurrence = mutation
     path = copy / "src" / "mtgcn" / name
     code = path.read_text(encoding="utf-8")
-    statement = statement_lines(code, line)
     lines = recorded["executed"].get(name, {})
-    found = {test for number in statement for test in lines.get(str(number), [])}
-    own = own_tests(name)
-    failed = recorded["failed"]
-    first = sorted(found - {"", *failed}, key=lambda test: (not Path(test).is_relative_to(own), test))
-    runs = {"tests of the line": first, "tests of the package": [str(own)] if (copy / own).exists() else []}
-    if "" in found:
-        runs["all tests"] = ["tests", "src"]
+    tests = {test for number in statement_lines(code, line) for test in lines.get(str(number), [])}
+    how = "tests of the line"
+    if ON_IMPORT in tests:
+        tests, how = {test for of_line in lines.values() for test in of_line}, "tests of the file"
+    ordered = sorted(tests - {ON_IMPORT, *recorded["failed"]}, key=lambda test: (recorded["seconds"][test], test))
+    if not ordered:
+        ordered, how = [str(own_tests(name))], "tests of the package"
+        if not (copy / ordered[0]).exists():
+            return None
     try:
         path.write_text(mutate_code(code, get_operator(operator)(), occurrence), encoding="utf-8")
-        return next((how for how, tests in runs.items() if tests and _fails(tests, failed, copy)), None)
+        return how if _fails(ordered, recorded["failed"], copy) else None
     finally:
         path.write_text(code, encoding="utf-8")
 
@@ -142,17 +164,24 @@ def statement_lines(code: str, line: int) -> range:
 
 
 def _fails(tests: list[str], failed: list[str], copy: Path) -> bool:
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:  # more names than a command line holds
-        names.write("\n".join([*tests, *(f"--deselect={test}" for test in failed)]))
-        names.flush()
-        command = [sys.executable, "-m", "pytest", "-x", *OPTIONS, f"@{names.name}"]
-        try:
-            done = subprocess.run(
-                command, cwd=copy, env=environment(copy), capture_output=True, timeout=SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return True
-    return done.returncode != 0
+    process = PROCESSES.Process(target=_run, args=(tests, failed, copy))
+    process.start()
+    process.join(SECONDS)
+    if process.is_alive():
+        os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+    return process.exitcode != 0
+
+
+def _run(tests: list[str], failed: list[str], copy: Path) -> None:
+    os.setsid()
+    os.chdir(copy)
+    os.environ.update(environment(copy))
+    sys.path.insert(0, str(copy / "src"))
+    sys.dont_write_bytecode = True
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(1, 2)
+    sys.exit(pytest.main(["-x", *OPTIONS, *tests, *(f"--deselect={test}" for test in failed)]))
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -175,6 +204,7 @@ def main() -> None:
     drawn = sample(arguments.root.resolve(), arguments.count, arguments.seed)
     results: dict[str, Any] = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    os.environ["OMP_NUM_THREADS"] = "1"
     copies: Queue[Path] = Queue()
     with tempfile.TemporaryDirectory(prefix="mtgcn-mutants-") as home:
         for number in range(arguments.workers):

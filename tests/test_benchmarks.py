@@ -29,6 +29,7 @@ PROGRAMS = {
     "many_labels.py": "--cells 400,3,200",
     "mt_plus_ablation.py": "--datasets cora --labels 3 --runs 1 --variants 'mt-plus;without teaching'",
     "mutants.py": "--count 0 --json OUT",
+    "opponents.py": "--datasets cora --methods iceberg+v --epochs 2 --runs 2",
     "own_graph.py": "--nodes 400 --edges 2000 --method lp",
     "page.py": "",
     "peer_agreement.py": "--datasets cora --runs 1",
