@@ -48,7 +48,7 @@ VARIANTS = {
     "without hops": {"left_out": "hops"},
     "without neighbourhoods": {"left_out": "neighbourhoods"},
     "without infomax": {"left_out": "infomax"},
-    "half the prior of infomax": {"prior_infomax_embeddings": 1.0, "prior_held_infomax_embeddings": 2.0},
+    "twice the prior of infomax": {"prior_infomax_embeddings": 2.0, "prior_held_infomax_embeddings": 4.0},
     "encoders untrained": {"infomax_epochs": 0},
     "no encoder held back": {"held_decay": 0.0},
     "without far edges": {"left_out": "edges"},

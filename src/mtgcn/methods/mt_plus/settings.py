@@ -88,8 +88,8 @@ class MTPlusSettings(ViewSettings):
     prior_features: NonNegativeFloat = 0.5  # prior weight of the features
     prior_near_neighbourhood: NonNegativeFloat = 1.0  # prior weight of the near neighbourhood
     prior_far_neighbourhood: NonNegativeFloat = 1.0  # prior weight of the far neighbourhood
-    prior_infomax_embeddings: NonNegativeFloat = 2.0  # prior weight of the infomax embeddings
-    prior_held_infomax_embeddings: NonNegativeFloat = 4.0  # prior weight of the held infomax embeddings
+    prior_infomax_embeddings: NonNegativeFloat = 1.0  # prior weight of the infomax embeddings
+    prior_held_infomax_embeddings: NonNegativeFloat = 2.0  # prior weight of the held infomax embeddings
     prior_hops: NonNegativeFloat = 1.0  # prior weight of the hops
     prior_far_edges: NonNegativeFloat = 0.5  # prior weight of the far edges
     prior_size: NonNegativeFloat = 0.5  # prior weight of the size
