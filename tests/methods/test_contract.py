@@ -193,6 +193,36 @@ def test_dtype_and_mode_of_the_caller_have_no_effect(name, graph, fitted, mode):
     np.testing.assert_array_equal(found, expected)
 
 
+APPLIED = [name for name, kind in METHODS.items() if kind.apply is not Method.apply]
+
+
+@pytest.mark.parametrize("name", [*APPLIED, *BACKBONE_OF])
+def test_apply_to_other_graphs(name, graph, make_graph):
+    method, order = quick(name), np.random.default_rng(0).permutation(graph.num_nodes)
+    prediction = fit(method, graph, splits_of(graph)[:1])
+    shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], class_names=graph.class_names)
+    found = method.apply(prediction.parameters, shuffled)
+    if not method.peers_of_their_graph:
+        combined = method.combined(found, prediction.parameters)
+        np.testing.assert_allclose(combined, prediction.probabilities[:, order], atol=1e-5)
+    if name in BACKBONE_OF:
+        np.testing.assert_allclose(found, prediction.peers[:, :, order], atol=1e-5)
+
+    unseen = make_graph(nodes=30, features=12, seed=5, sparse=False)
+    other = method.apply(prediction.parameters, unseen)
+    assert other.shape == (*found.shape[:2], 30, 3)
+    np.testing.assert_allclose(other.sum(-1), 1, atol=1e-5)
+    with pytest.raises(InputError, match="features"):
+        method.apply(prediction.parameters, dataclasses.replace(unseen, features=unseen.features[:, :-1]))
+
+
+@pytest.mark.parametrize("name", METHODS.keys() - set(APPLIED))
+def test_apply_without_parameters_is_refused(name, graph, fitted):
+    assert fitted(name).parameters is None
+    with pytest.raises(InputError, match="has no trained parameters for other graphs; fit it on"):
+        quick(name).apply({}, graph)
+
+
 @pytest.mark.slow
 @each
 def test_runs_are_independent(name, graph, fitted):

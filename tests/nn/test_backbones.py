@@ -45,15 +45,6 @@ def test_best_training_checkpoint_of_awkward_graphs(backbone, awkward):
     np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)
 
 
-def test_trained_peers_apply_to_other_graphs(backbone, graph, make_graph):
-    method = create("mt-gcn", **QUICK, backbone=backbone)
-    found = method.fit(task_of(graph))
-    np.testing.assert_allclose(method.apply(found.parameters, graph), found.peers, atol=1e-6)
-    other = method.apply(found.parameters, make_graph(nodes=20, features=12, seed=3))
-    assert other.shape == (RUNS, 2, 20, 3)
-    np.testing.assert_allclose(other.sum(-1), 1, atol=1e-5)
-
-
 def test_backbones_differ(graph):
     answers = [fit(backbone, graph).probabilities for backbone in EVERY.values()]
     for number, one in enumerate(answers):
