@@ -242,16 +242,13 @@ def test_dense_equals_sparse_features(name, graph, fitted_without_chance):
     np.testing.assert_allclose(found, fitted_without_chance(name), atol=1e-4)
 
 
-USES_EDGES_ALONE = {"deepwalk", "lp", "planetoid", "poisson"}  # planetoid uses features if there are some
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["sparse", "dense", "none"])
 @each
 def test_awkward_graph(name, awkward, features):
     values = {"sparse": awkward.features, "dense": awkward.features.toarray(), "none": None}[features]
     graph = Graph(awkward.adjacency, values, awkward.labels)
-    if features == "none" and name not in USES_EDGES_ALONE:
+    if features == "none" and getattr(METHODS.get(name), "uses_features", True):
         with pytest.raises(InputError, match="features"):
             fit(quick(name), graph)
     else:

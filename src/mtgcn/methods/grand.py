@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.methods.base import TrainedOnLabels
+from mtgcn.methods.base import TrainedOnLabels, supervised_loss
 from mtgcn.nn.base import CLASSES, NODES, PEERS, FeatureScaling, StackedNetwork, rows_at
 from mtgcn.nn.layers import DropoutStream, modelwise_product
 from mtgcn.nn.networks import MLPWithAdjacency
@@ -26,7 +26,6 @@ from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveFloat, Posi
 from mtgcn.shapes import Float
 from mtgcn.task import Task
 from mtgcn.training.loop import Step
-from mtgcn.training.losses import supervised_loss
 
 
 class RandomPropagation(MLPWithAdjacency):

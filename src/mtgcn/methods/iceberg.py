@@ -24,14 +24,13 @@ from torch.nn.functional import one_hot
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.operators import DENSE_DISCOUNT, DenseOperator, on_device
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.methods.base import TrainedOnLabels
+from mtgcn.methods.base import TrainedOnLabels, supervised_loss
 from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, NodeValues, StackedNetwork, rows_at
 from mtgcn.nn.networks import MLPWithAdjacency
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Rate
 from mtgcn.shapes import Bool, Float, Real
 from mtgcn.task import Nodes, Task
 from mtgcn.training.loop import Phase, Step
-from mtgcn.training.losses import supervised_loss
 from mtgcn.training.pseudo_labels import confidence, labelled_mask, one_hot_classes
 
 NO_LABELS = 1e-30  # replaces a count of 0, so that its logarithm is finite

@@ -29,14 +29,13 @@ from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.methods.base import NetworkMethod, supervised_step
+from mtgcn.methods.base import NetworkMethod, Reduction, reduced, supervised_loss, supervised_step
 from mtgcn.nn.backbones import Backbone, check_backbone, network_class
 from mtgcn.nn.base import CLASSES, NODES, PEERS, NodeValues, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.loop import Phase, PseudoLabelRecord, Recorder, Step
-from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.training.pseudo_labels import (
     PseudoLabels,
     certainty,
@@ -185,6 +184,27 @@ def peer_losses(
     if settings.consistency:
         losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
     return losses, chosen
+
+
+def pseudo_label_loss(
+    log_probabilities: Float[Tensor, "slots classes runs peers"],
+    certainty: Float[Tensor, "slots runs peers"],
+    chosen: PseudoLabels,
+) -> Float[Tensor, "runs peers"]:
+    """L_pl: mean cross-entropy with the pseudo labels, weighted by certainty."""
+    weight = torch.where(chosen.filled, certainty, 0)
+    return reduced(-weight * chosen.own_class(log_probabilities), chosen.total, "mean")
+
+
+def consistency_loss(
+    log_probabilities: Float[Tensor, "slots classes runs peers"],
+    log_teacher: Float[Tensor, "slots classes runs peers"],
+    chosen: PseudoLabels,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "runs peers"]:
+    """L_cl: Kullback-Leibler divergence from the teacher's probabilities at the pseudo-labelled nodes."""
+    divergence = (log_teacher.exp() * (log_teacher - log_probabilities)).sum(CLASSES)
+    return reduced(torch.where(chosen.filled, divergence, 0), chosen.total, reduction)
 
 
 def teaching_loss(logits: Sequence[Tensor], y: Tensor, per_class: int, **settings: Any) -> Float[Tensor, "peers"]:
