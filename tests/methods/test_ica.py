@@ -5,7 +5,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.methods.ica import ORDER, _parted, waves_of_an_order
+from mtgcn.methods.ica import ORDER, _parted
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
@@ -63,21 +63,6 @@ def test_zero_iterations(make_graph):
     found = create("ica", iterations=0, neighbours="count").fit(observe(graph, [split], seed=0)).probabilities[0]
     expected = liblinear().fit(graph.features.toarray()[split.train], graph.labels[split.train])
     np.testing.assert_allclose(found, expected.predict_proba(graph.features.toarray()), atol=1e-6)
-
-
-def test_waves(make_graph):
-    edges = make_graph(nodes=60).adjacency
-    random = np.random.default_rng(0)
-    position, moving = random.permutation(60), random.random(60) < 0.8
-    waves = list(waves_of_an_order(edges, position, moving))
-    assert sorted(np.concatenate(waves)) == list(np.flatnonzero(moving))
-    wave_of = np.full(60, -1)
-    for number, wave in enumerate(waves):
-        wave_of[wave] = number
-    for one, other in zip(*edges.nonzero(), strict=True):
-        if moving[one] and moving[other]:
-            assert (wave_of[one] < wave_of[other]) == (position[one] < position[other])
-    assert len(waves) < moving.sum() / 2  # or nothing would be gained
 
 
 def test_folds_part_each_class(make_graph):

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.splits import Split, draw_splits
+from mtgcn.splits import draw_splits
 from mtgcn.task import observe
 
 PLAIN = ("logistic", "sgc", "ppr")
@@ -181,7 +181,7 @@ def corrected_and_smoothed(adjacency, predicted, nodes, classes, alphas, steps):
     return place / place.sum(1, keepdims=True)
 
 
-@pytest.mark.parametrize(("alphas", "steps"), [((0.98, 0.65), 50), ((0.5, 0.9), 3)])
+@pytest.mark.parametrize(("alphas", "steps"), [((0.98, 0.65), 50), ((0.5, 0.9), 3), ((0.5, 0.9), 0)])
 def test_correct_and_smooth_equals_the_formula(make_graph, alphas, steps):
     given = make_graph(nodes=60, weighted=True, unreached=True)
     graph = Graph(given.adjacency, given.features, np.where(np.arange(60) < 55, given.labels, -1))
@@ -195,23 +195,3 @@ def test_correct_and_smooth_equals_the_formula(make_graph, alphas, steps):
     for run, split in enumerate(splits):
         arguments = adjacency_of(graph), predicted[run], split.train, graph.labels[split.train], alphas, steps
         np.testing.assert_allclose(found.probabilities[run], corrected_and_smoothed(*arguments), atol=1e-4)
-
-
-def test_a_node_without_edges_keeps_its_base_prediction(make_graph):
-    graph = make_graph(nodes=60, unreached=True)
-    alone = np.flatnonzero(graph.adjacency.sum(1) == 0)
-    assert 55 in alone
-    task = observe(graph, draw_splits(graph, 2, runs=2, seed=0), seed=0)
-    unlabelled = [node for node in alone if node not in task.labelled.index]
-    found = create("correct-and-smooth").fit(task).probabilities[:, unlabelled]
-    np.testing.assert_allclose(found, create("logistic").fit(task).probabilities[:, unlabelled], atol=1e-6)
-
-
-def test_without_steps_labels_alone_are_restored(make_graph):
-    graph = make_graph()
-    split = Split(np.arange(6), [], [])
-    task = observe(graph, [split], seed=0)
-    method = create("correct-and-smooth", correction_steps=0, smoothing_steps=0)
-    found, base = method.fit(task).probabilities[0], create("logistic").fit(task).probabilities[0]
-    np.testing.assert_allclose(found[:6], np.eye(3)[graph.labels[:6]], atol=1e-6)
-    np.testing.assert_allclose(found[6:], base[6:], atol=1e-6)

@@ -11,7 +11,6 @@ from mtgcn.graph import Graph
 from mtgcn.methods import create, m3s
 from mtgcn.methods.base import supervised_step
 from mtgcn.methods.m3s import classes_by_cluster, cluster_means, default_stages, farthest_first, k_means, nearest
-from mtgcn.methods.self_training import most_absorbing
 from mtgcn.nn.base import mean_of_peers
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import Split, draw_splits
@@ -79,16 +78,6 @@ def absorbing(graph, alpha, labelled, classes, per_class):
         score[labelled] = 0
         taken += [(int(node), number) for node in np.argsort(-score, kind="stable")[:per_class]]
     return taken
-
-
-def test_walks_on_a_small_graph_by_hand():
-    # A path of five, a label at each end. From the ends inward a walk is absorbed there ever less often, so each class
-    # takes its end's neighbour first and the middle second, which both classes then claim.
-    graph = Graph(adjacency=np.eye(5, k=1) + np.eye(5, k=-1), labels=[0, -1, -1, -1, 1])
-    task = observe(graph, [Split([0, 4], [], [])], seed=0)
-    assert pairs(most_absorbing(task, 1, alpha=0.01)) == {(1, 0), (3, 1)}
-    assert pairs(most_absorbing(task, 2, alpha=0.01)) == {(1, 0), (2, 0), (3, 1), (2, 1)}
-    assert pairs(most_absorbing(task, 9, alpha=0.01)) == {(node, number) for node in (1, 2, 3) for number in (0, 1)}
 
 
 def test_co_training_equals_gcn_on_walk_labels(task):

@@ -4,7 +4,6 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.methods import create, fit_in_chunks
-from mtgcn.methods.base import supervised_step
 from mtgcn.nn.base import NetworkSettings
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
@@ -65,33 +64,6 @@ def sum_of_parameters(network, factor):
     return (factor * total / models).expand(network.task.runs, network.peers)
 
 
-@pytest.mark.parametrize(("decay", "pulled"), [("all", 4), ("first-layer", 2)])
-def test_weight_decay_by_layer(task, weights_of, decay, pulled):
-    network = GCN(task, 2, NetworkSettings(decay_on=decay))
-    before = weights_of(network, 1, 1)
-    phase = Phase(1, lambda: Step({"nothing": sum_of_parameters(network, 0.0)}))
-    train(network, [phase], Adam(learning_rate=0.01, weight_decay=0.5))
-    after = weights_of(network, 1, 1)
-    for number, (old, new) in enumerate(zip(before, after, strict=True)):
-        # Adam's first step is the learning rate times the sign of the gradient, which is w / 2.
-        gradient = 0.5 * old if number < pulled else torch.zeros_like(old)
-        expected = old - 0.01 * gradient / (gradient.abs() + 1e-8)
-        torch.testing.assert_close(new, expected, atol=1e-6, rtol=0)
-
-
-def test_losses_are_summed_without_notes(task, weights_of):
-    network = GCN(task, 2, NetworkSettings())
-    before = weights_of(network, 0, 0)
-
-    def step():
-        one, other = sum_of_parameters(network, 1.0), sum_of_parameters(network, -3.0)
-        return Step({"one": one, "other": other}, {"note": sum_of_parameters(network, 9.0)})
-
-    train(network, [Phase(1, step)], Adam(learning_rate=0.03))
-    for old, new in zip(before, weights_of(network, 0, 0), strict=True):
-        torch.testing.assert_close(new, old + 0.03, atol=1e-6, rtol=0)  # 1 - 3 < 0; the note does not count
-
-
 def test_history_is_nan_outside_of_a_phase(task):
     network = GCN(task, 2, NetworkSettings())
     epoch = iter(range(5))
@@ -135,17 +107,6 @@ def test_every_epoch_has_another_dropout(task):
     train(network, [Phase(3, step)], Adam(learning_rate=0.01))
     assert not torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[1], seen[2])
-
-
-def test_without_bias_the_biases_stay_zero(task):
-    network = GCN(task, 2, NetworkSettings(bias=False))
-    weight = network.weight0.detach().clone()
-    train(network, [Phase(3, lambda: supervised_step(network, task))], ADAM)
-    assert not torch.equal(network.weight0, weight)
-    assert not network.bias0.any()
-    assert not network.bias1.any()
-    assert {name for name, _ in network.named_parameters()} == {"weight0", "weight1"}
-    assert set(network.trained()) == {"weight0", "bias0", "weight1", "bias1"}  # stored like any other
 
 
 @pytest.mark.parametrize(
