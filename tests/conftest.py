@@ -148,27 +148,6 @@ def dense_features():
 
 
 @pytest.fixture(scope="session")
-def weights_of():
-    """Copies, in doubles, of one model's parameters: Θ0, its bias, Θ1, its bias. The one place that knows how a
-    stacked GCN lays them out; `gradient=True` gives what the last backward pass left there."""
-
-    def weights(network, run, peer, *, gradient=False):
-        def values(name):
-            parameter = getattr(network, name)
-            return parameter.grad if gradient else parameter.detach()
-
-        one = (
-            values("weight0")[:, run, peer],
-            values("bias0")[run, peer],
-            values("weight1")[run, peer],
-            values("bias1")[:, run, peer],
-        )
-        return [part.double().clone() for part in one]
-
-    return weights
-
-
-@pytest.fixture(scope="session")
 def algorithm_1():
     """Algorithm 1, line by line: for every class the nodes taken, in order. `per_class` is met, not exceeded."""
 

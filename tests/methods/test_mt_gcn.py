@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import nll_loss
 
+from dense_networks import model_parameters
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.methods import create
@@ -101,7 +102,7 @@ def task(graph):
 
 
 @pytest.mark.parametrize("option", [{}, *OPTIONS], ids=str)
-def test_it_equals_plain_pytorch(graph, task, in_60_lines, weights_of, option):
+def test_it_equals_plain_pytorch(graph, task, in_60_lines, option):
     method = create("mt-gcn", **{**QUICK, **option})
     found = method.fit(task)
     usual = create("mt-gcn", **QUICK).fit(task)
@@ -110,7 +111,7 @@ def test_it_equals_plain_pytorch(graph, task, in_60_lines, weights_of, option):
     for run in range(task.runs):
         present = task.labelled.present[run]
         nodes, classes = task.labelled.index[run][present], task.labelled.classes[run][present]
-        thetas = [weights_of(initial, run, peer) for peer in range(method.peers)]
+        thetas = [[*model_parameters(initial, run, peer).values()] for peer in range(method.peers)]
         # A single peer is its own teacher.
         groups = [thetas] if method.mutual else [[theta] for theta in thetas]
         fits = [in_60_lines(graph, nodes, classes, group, method) for group in groups]

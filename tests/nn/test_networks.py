@@ -180,12 +180,12 @@ def test_input_dropout_passes_gradient_where_it_keeps():
     assert network.weight0.grad.flatten().tolist() == pytest.approx(expected)
 
 
-def test_embeddings_match_dense(two_runs, dense_propagation, dense_features, weights_of):
+def test_embeddings_match_dense(two_runs, dense_propagation, dense_features):
     network = GCN(two_runs, 2, NetworkSettings())  # in training mode, but without dropout
     propagation, features = dense_propagation(two_runs.graph), dense_features(two_runs.graph)
     found = network.embeddings()
     for run, peer in ((0, 0), (1, 0), (1, 1)):
-        weight0, bias0, *_ = weights_of(network, run, peer)
+        weight0, bias0, *_ = model_parameters(network, run, peer).values()
         expected = propagation @ torch.relu(propagation @ features @ weight0 + bias0)
         np.testing.assert_allclose(found[:, run, peer], expected, atol=1e-5)
     assert not found.requires_grad
