@@ -161,12 +161,9 @@ def test_history(task):
     history = create("mt-gcn", **QUICK).fit(task).history
     assert set(history) == {"supervised", "pseudo-label", "consistency", "pseudo labels", "agreement"}
     assert all(values.shape == (16, 2, 2) for values in history.values())
-    assert np.isfinite(history["supervised"]).all()
-    for name in set(history) - {"supervised"}:
-        assert np.isnan(history[name][:8]).all()
-        assert np.isfinite(history[name][8:]).all()
-    assert (history["agreement"][8:] <= 1).all()
-    assert (history["pseudo labels"][8:] <= 3 * 4).all()
+    for name, values in history.items():
+        assert np.isfinite(values[8:]).all()
+        assert np.isnan(values[:8]).all() == (name != "supervised")
 
 
 def test_output_is_mean_or_first_peer(task):
@@ -210,30 +207,18 @@ def test_checkpoint_does_not_change_training(task):
         assert np.array_equal(values, best.history[name], equal_nan=True)
 
 
-def chosen_by_confidence(algorithm_1, task, peers, per_class):
-    """For each run, the nodes that any peer is surest of."""
-    nodes = []
-    for run, probabilities in enumerate(peers):
-        unlabelled = set(range(task.num_nodes)) - set(task.labelled.index[run].tolist())
-        chosen = [algorithm_1(p.max(1), p.argmax(1), unlabelled, task.num_classes, per_class) for p in probabilities]
-        nodes.append({node for one in chosen for row in one for node in row})
-    return nodes
-
-
 def test_selection_without_dropout(task, algorithm_1):
     settings = {**QUICK, "dropout": 0.5, "teaching_epochs": 1}
     before = create("mt-gcn", **{**settings, "teaching_epochs": 0}).fit(task)
-    expected = chosen_by_confidence(algorithm_1, task, before.peers, per_class=4)
-
-    def taught(choose_with_dropout):
-        pseudo_labelled_at = (
-            create("mt-gcn", **settings, choose_with_dropout=choose_with_dropout).fit(task).pseudo_labelled_at
-        )
-        assert set(np.unique(pseudo_labelled_at)) == {0, 9}  # never, or in the first epoch after eight of warm-up
-        return [set(np.flatnonzero(row)) for row in pseudo_labelled_at]
-
-    assert taught(False) == expected
-    assert taught(True) != expected
+    expected = []  # for each run, the nodes that any peer is surest of
+    for run, peers in enumerate(before.peers):
+        unlabelled = set(range(task.num_nodes)) - set(task.labelled.index[run].tolist())
+        chosen = [algorithm_1(p.max(1), p.argmax(1), unlabelled, task.num_classes, 4) for p in peers]
+        expected.append({node for one in chosen for row in one for node in row})
+    for choose_with_dropout in (False, True):
+        found = create("mt-gcn", **settings, choose_with_dropout=choose_with_dropout).fit(task).pseudo_labelled_at
+        assert set(np.unique(found)) == {0, 9}  # never, or in the first epoch after eight of warm-up
+        assert ([set(np.flatnonzero(row)) for row in found] == expected) != choose_with_dropout
 
 
 def test_selection_without_dropout_trains_with_dropout(task):

@@ -11,7 +11,7 @@ from torch.nn.functional import elu
 
 from dense_networks import appnp, chebyshev, gcn, model_parameters
 from mtgcn.graph import Graph
-from mtgcn.linalg.normalisation import normalized_laplacian, scaled_laplacian
+from mtgcn.linalg.normalisation import scaled_laplacian
 from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.nn import networks
 from mtgcn.nn.base import MLP, NetworkSettings, rows_at
@@ -189,17 +189,6 @@ def test_embeddings_match_dense(two_runs, dense_propagation, dense_features):
         expected = propagation @ torch.relu(propagation @ features @ weight0 + bias0)
         np.testing.assert_allclose(found[:, run, peer], expected, atol=1e-5)
     assert not found.requires_grad
-
-
-def test_laplacian_of_a_path_by_hand():
-    path = Graph(np.array([[0, 1, 0, 0], [1, 0, 4, 0], [0, 4, 0, 0], [0, 0, 0, 0]]))
-    # Degrees 1, 5, 4 and 0: off the diagonal stand -1 / sqrt(1 · 5) and -4 / sqrt(5 · 4).
-    expected = np.eye(4)
-    expected[0, 1] = expected[1, 0] = -1 / np.sqrt(5)
-    expected[1, 2] = expected[2, 1] = -4 / np.sqrt(20)
-    np.testing.assert_allclose(normalized_laplacian(path).toarray(), expected, atol=1e-12)
-    # A path is bipartite, so the largest eigenvalue is 2 and L̃ = L - I.
-    np.testing.assert_allclose(scaled_laplacian(path).toarray(), expected - np.eye(4), atol=1e-6)
 
 
 @pytest.mark.parametrize("nodes", [40, 150])  # all eigenvalues, or the largest by Lanczos

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,36 +14,28 @@ from mtgcn.training.loop import Adam, Optimiser, Phase, PseudoLabelRecord, Step,
 from mtgcn.training.progress import progress_callbacks
 
 
-class Two:
-    """One parameter that decays and one that does not."""
-
-    def __init__(self):
-        self.decays, self.stays = (torch.linspace(-1, 1, 6).view(2, 3).requires_grad_() for _ in range(2))
-
-    def parameters(self):
-        return [self.decays, self.stays]
-
-    def decayed_parameters(self):
-        return [self.decays]
+def two_parameters():
+    """One that decays and one that does not."""
+    both = [torch.linspace(-1, 1, 6).view(2, 3).requires_grad_() for _ in range(2)]
+    return SimpleNamespace(parameters=lambda: both, decayed_parameters=lambda: both[:1])
 
 
 # Gradients of 1e-8 are as small as Adam's epsilon.
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-8])
 @pytest.mark.parametrize("weight_decay", [None, 0.3])
 def test_adam_matches_torch(size, weight_decay):
-    ours, theirs = Two(), Two()
+    ours, (decays, stays) = two_parameters(), two_parameters().parameters()
     adam = Adam(0.1) if weight_decay is None else Adam(0.1, weight_decay)
-    reference = torch.optim.Adam(
-        [{"params": [theirs.decays], "weight_decay": weight_decay or 0}, {"params": [theirs.stays]}], lr=0.1
-    )
+    groups = [{"params": [decays], "weight_decay": weight_decay or 0}, {"params": [stays]}]
+    reference = torch.optim.Adam(groups, lr=0.1)
     optimisation = Optimiser(adam, ours)
     for step in range(5):
         gradient = size * torch.randn(2, 3, generator=torch.Generator().manual_seed(step))
-        for parameter in (*ours.parameters(), *theirs.parameters()):
+        for parameter in (*ours.parameters(), decays, stays):
             parameter.grad = gradient.clone()
         optimisation.step()
         reference.step()
-    for found, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+    for found, expected in zip(ours.parameters(), (decays, stays), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
     optimisation.zero_grad()
     assert all(parameter.grad is None for parameter in ours.parameters())

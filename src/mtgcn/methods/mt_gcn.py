@@ -132,39 +132,29 @@ class Teaching:
 
     def step(self) -> Step:
         """One epoch: lines 5 to 14 of Algorithm 2."""
-        settings = self.settings
-        # Lines 5 to 11: every peer predicts and selects.
-        logits = self.network.logits()  # line 6: Z
-        chosen, predicted = self._choose(logits.detach())  # lines 7 to 10: V(h) with ŷ, and ŷ of all nodes
-        self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
-        self.chosen = chosen
+        settings, network, task = self.settings, self.network, self.task
+        # Lines 5 to 11: every peer predicts and selects. Algorithm 1 visits nodes i in the order q and takes i if it is
+        # unlabelled and fewer than t nodes with its class ŷ_i have been taken: cnt_j < t, ŷ_ij = 1, i in D_U.
+        # `most_confident` finds the same nodes with one sort by class and confidence.
+        logits = network.logits()  # line 6: Z
+        seen = logits.detach() if settings.choose_with_dropout else network.logits_without_dropout()
+        sure, predicted = confidence(seen)  # line 7: ŷ = argmax p; line 8: c = max p
+        chosen = self.chosen = most_confident(  # line 9: q; line 10: Algorithm 1
+            sure,
+            predicted,
+            classes=task.num_classes,
+            per_class=self.per_class,
+            exclude=self.exclude,
+            num_nodes=task.graph.num_nodes,
+            communicator=task.communicator,
+        )
+        self.record.next_epoch(chosen.chosen_by_any(task.num_nodes))
 
-        losses, chosen = peer_losses(logits, self.task.labelled, chosen, settings, self.task.communicator)
+        losses, chosen = peer_losses(logits, task.labelled, chosen, settings, task.communicator)
         # The share of pseudo labels with the class that the learner predicts.
         same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
         agreement = same.sum(0) / chosen.total.clamp(min=1)
         return Step(losses, {"pseudo labels": chosen.count, "agreement": agreement})
-
-    def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
-        """Lines 7 to 10: the nodes that each peer selects, and its predictions for all nodes.
-
-        Algorithm 1 visits nodes i in the order q and takes i if it is unlabelled and fewer than t nodes with its class
-        ŷ_i have been taken: cnt_j < t, ŷ_ij = 1, i in D_U. `most_confident` finds the same nodes with one sort by class
-        and confidence.
-        """
-        if not self.settings.choose_with_dropout:
-            logits = self.network.logits_without_dropout()
-        sure, predicted = confidence(logits)  # line 7: ŷ = argmax p; line 8: c = max p
-        chosen = most_confident(  # line 9: q; line 10: Algorithm 1
-            sure,
-            predicted,
-            classes=self.task.num_classes,
-            per_class=self.per_class,
-            exclude=self.exclude,
-            num_nodes=self.task.graph.num_nodes,
-            communicator=self.task.communicator,
-        )
-        return chosen, predicted
 
 
 def peer_losses(
