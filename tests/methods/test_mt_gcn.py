@@ -12,11 +12,10 @@ from dense_networks import model_parameters
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.methods import create
-from mtgcn.methods.mt_gcn import consistency_loss, teaching_loss
+from mtgcn.methods.mt_gcn import teaching_loss
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import draw_splits
 from mtgcn.task import observe
-from mtgcn.training.pseudo_labels import PseudoLabels
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -237,13 +236,14 @@ def test_all_unlabelled_nodes_may_be_selected(task):
 
 
 def test_certain_teacher_has_a_finite_loss():
-    learner = torch.randn(8, 4, 3, 2, generator=torch.Generator().manual_seed(0)).log_softmax(1).requires_grad_()
-    logits = torch.zeros(8, 4, 3, 2)
-    logits[:, 2] = 1e4  # the other probabilities underflow
-    filled = (torch.arange(8) < 5)[:, None, None].expand(8, 3, 2)
-    loss = consistency_loss(learner, logits.log_softmax(1), PseudoLabels(filled.long(), filled, per_class=2))
-    torch.testing.assert_close(loss, -learner[:5, 2].mean(0))
-    loss.sum().backward()
+    learner = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    teacher = torch.zeros(8, 4)
+    teacher[:, 2] = 1e4  # the other probabilities underflow
+    y = torch.tensor([0, *[-1] * 7])
+    loss = teaching_loss([learner, teacher], y, per_class=5, pseudo_labels=False)[0]
+    log_p = learner.log_softmax(1)
+    torch.testing.assert_close(loss, -log_p[0, 0] - log_p[1:6, 2].mean())
+    loss.backward()
     assert learner.grad.isfinite().all()
 
 

@@ -31,7 +31,7 @@ from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, Posit
 from mtgcn.shapes import Bool, Float, Real
 from mtgcn.task import Nodes, Task
 from mtgcn.training.loop import Phase, Step
-from mtgcn.training.pseudo_labels import confidence, labelled_mask, one_hot_classes
+from mtgcn.training.pseudo_labels import Proposal, confidence, labelled_mask, one_hot_classes
 
 NO_LABELS = 1e-30  # replaces a count of 0, so that its logarithm is finite
 
@@ -108,9 +108,7 @@ class IceBergWithValidation(IceBerg):
     uses_validation: ClassVar[bool] = True
 
 
-def pseudo_labels(
-    logits: Float[Tensor, "nodes classes runs"], labelled: Bool[Tensor, "nodes runs"]
-) -> Bool[Tensor, "nodes classes runs"]:
+def pseudo_labels(logits: Float[Tensor, "nodes classes runs"], labelled: Bool[Tensor, "nodes runs"]) -> Proposal:
     """ŷ for the unlabelled nodes whose confidence is at least the mean over unlabelled nodes."""
     sure, predicted = confidence(logits)
     mean = torch.where(labelled, 0, sure).sum(NODES) / (~labelled).sum(NODES).clamp(min=1)

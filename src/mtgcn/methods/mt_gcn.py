@@ -170,31 +170,13 @@ def peer_losses(
     learner = chosen.rows(logits).log_softmax(CLASSES)  # log p
     if settings.pseudo_labels:
         source = teacher if settings.certainty_of == "teacher" else learner
-        losses["pseudo-label"] = pseudo_label_loss(learner, certainty(source.detach()), chosen)
+        weight = torch.where(chosen.filled, certainty(source.detach()), 0)  # w
+        losses["pseudo-label"] = reduced(-weight * chosen.own_class(learner), chosen.total, "mean")
     if settings.consistency:
-        losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
+        divergence = (teacher.exp() * (teacher - learner)).sum(CLASSES)
+        terms = torch.where(chosen.filled, divergence, 0)
+        losses["consistency"] = reduced(terms, chosen.total, settings.consistency_reduction)
     return losses, chosen
-
-
-def pseudo_label_loss(
-    log_probabilities: Float[Tensor, "slots classes runs peers"],
-    certainty: Float[Tensor, "slots runs peers"],
-    chosen: PseudoLabels,
-) -> Float[Tensor, "runs peers"]:
-    """L_pl: mean cross-entropy with the pseudo labels, weighted by certainty."""
-    weight = torch.where(chosen.filled, certainty, 0)
-    return reduced(-weight * chosen.own_class(log_probabilities), chosen.total, "mean")
-
-
-def consistency_loss(
-    log_probabilities: Float[Tensor, "slots classes runs peers"],
-    log_teacher: Float[Tensor, "slots classes runs peers"],
-    chosen: PseudoLabels,
-    reduction: Reduction = "mean",
-) -> Float[Tensor, "runs peers"]:
-    """L_cl: Kullback-Leibler divergence from the teacher's probabilities at the pseudo-labelled nodes."""
-    divergence = (log_teacher.exp() * (log_teacher - log_probabilities)).sum(CLASSES)
-    return reduced(torch.where(chosen.filled, divergence, 0), chosen.total, reduction)
 
 
 def teaching_loss(logits: Sequence[Tensor], y: Tensor, per_class: int, **settings: Any) -> Float[Tensor, "peers"]:
