@@ -183,49 +183,43 @@ def test_first_epochs(two_runs):
 TEACHING = {"warmup_epochs": 6, "teaching_epochs": 8, "per_class": 4, "learning_rate": 0.05}
 
 
-@pytest.fixture
-def teaching_task(make_graph):
-    graph = make_graph()
-    return observe(graph, draw_splits(graph, 2, 3, seed=0), seed=0)
-
-
-def recorded(teaching_task, every, **settings):
+def recorded(task, every, **settings):
     with recording(every) as record:
-        prediction = create("mt-gcn", **{**TEACHING, **settings}).fit(teaching_task)
+        prediction = create("mt-gcn", **{**TEACHING, **settings}).fit(task)
     return record, prediction
 
 
-def test_recording_changes_no_result(teaching_task):
-    _, recorded_fit = recorded(teaching_task, 2)
-    alone = create("mt-gcn", **TEACHING).fit(teaching_task)
+def test_recording_changes_no_result(task):
+    _, recorded_fit = recorded(task, 2)
+    alone = create("mt-gcn", **TEACHING).fit(task)
     assert np.array_equal(recorded_fit.probabilities, alone.probabilities)
     for name, values in alone.history.items():
         assert np.array_equal(values, recorded_fit.history[name], equal_nan=True)
 
 
 @pytest.mark.parametrize(("every", "epochs"), [(5, (5, 10, 14)), (7, (7, 14)), (100, (14,))])
-def test_snapshot_epochs(teaching_task, every, epochs):
-    record, prediction = recorded(teaching_task, every)
+def test_snapshot_epochs(task, every, epochs):
+    record, prediction = recorded(task, every)
     assert record.epochs == epochs
-    assert record.predicted.shape == (3, len(epochs), 40)
+    assert record.predicted.shape == (3, len(epochs), 48)
     assert np.array_equal(record.predicted[:, -1], prediction.probabilities.argmax(-1))
 
 
 @pytest.mark.parametrize("output", ["mean", "first"])
-def test_snapshots_match_shorter_trainings(teaching_task, output):
-    record, _ = recorded(teaching_task, 3, output=output)
+def test_snapshots_match_shorter_trainings(task, output):
+    record, _ = recorded(task, 3, output=output)
     for number, epoch in enumerate(record.epochs):
         shorter = {"warmup_epochs": min(epoch, 6), "teaching_epochs": max(epoch - 6, 0), "output": output}
-        found = create("mt-gcn", **{**TEACHING, **shorter}).fit(teaching_task).probabilities.argmax(-1)
+        found = create("mt-gcn", **{**TEACHING, **shorter}).fit(task).probabilities.argmax(-1)
         assert np.array_equal(record.predicted[:, number], found)
 
 
-def test_chosen_nodes_match_the_pseudo_labels(teaching_task):
-    record, prediction = recorded(teaching_task, 1)
+def test_chosen_nodes_match_the_pseudo_labels(task):
+    record, prediction = recorded(task, 1)
     assert record.chosen.shape == (3, 14, 2, 3, 4)
     assert (record.chosen[:, :6] == MISSING).all()  # no teaching in the warm-up
     for run in range(3):
-        first = np.zeros(40, dtype=int)
+        first = np.zeros(48, dtype=int)
         for epoch in range(14, 0, -1):
             nodes = record.chosen[run, epoch - 1]
             first[nodes[nodes != MISSING]] = epoch
@@ -235,19 +229,19 @@ def test_chosen_nodes_match_the_pseudo_labels(teaching_task):
     assert np.array_equal(np.roll(counts, -1, axis=2), learned.transpose(1, 0, 2))
 
 
-def test_records_of_other_fits(teaching_task):
-    whole, _ = recorded(teaching_task, 5)
-    record, _ = recorded(teaching_task, 5, teaching_epochs=0)
+def test_records_of_other_fits(task):
+    whole, _ = recorded(task, 5)
+    record, _ = recorded(task, 5, teaching_epochs=0)
     assert record.chosen.shape == (3, 2, 2, 3, 0)
-    record, _ = recorded(teaching_task, 5, checkpoint="best-training")
+    record, _ = recorded(task, 5, checkpoint="best-training")
     assert np.array_equal(record.predicted, whole.predicted)
     with recording(5) as record:
-        fit_in_chunks(create("mt-gcn", **TEACHING), teaching_task, memory_budget=1)
+        fit_in_chunks(create("mt-gcn", **TEACHING), task, memory_budget=1)
     assert np.array_equal(record.predicted, whole.predicted)
     assert np.array_equal(record.chosen, whole.chosen)
     with recording(5) as record:
         pass
-    create("mt-gcn", **TEACHING).fit(teaching_task)  # after the block
+    create("mt-gcn", **TEACHING).fit(task)  # after the block
     assert record.epochs == ()
     with pytest.raises(InputError, match="every is 0; give at least 1"), recording(0):
         pass

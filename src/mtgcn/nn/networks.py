@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
 from mtgcn.linalg import normalisation
-from mtgcn.linalg.operators import DenseOperator, SparseOperator
+from mtgcn.linalg.operators import DenseOperator, SparseOperator, blocks_of_rows
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import CLASSES, MLP, NetworkSettings, NodeValues
 from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, modelwise_product
@@ -321,7 +321,7 @@ class _WeightedSum(torch.autograd.Function):
         return for_projected, for_weights, None
 
 
-def _some_runs_at_a_time(projected: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> Iterator[slice]:
+def _some_runs_at_a_time(projected: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> list[slice]:
     runs = projected.shape[2]
-    at_once = max(1, CARRIED_AT_ONCE[projected.device.type] * runs // (len(edges.all) * projected[0].numel()))
-    return (slice(start, start + at_once) for start in range(0, runs, at_once))
+    carried = len(edges.all) * projected[0].numel() // runs  # numbers in the messages of a run
+    return blocks_of_rows(runs, carried, CARRIED_AT_ONCE[projected.device.type])
