@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from scipy.special import expit
 
@@ -62,13 +61,6 @@ def test_runs_are_independent_and_padding_is_ignored(features, labels):
     together, alone = fitted(features, Nodes.of(TRAIN, labels)), fitted(features, Nodes.of(TRAIN, labels)[1:])
     assert np.array_equal(together[1:].weights, alone.weights)
     np.testing.assert_allclose(alone.weights, fitted(features, Nodes.of(TRAIN[1:], labels)).weights, atol=1e-12)
-
-
-def test_sparse_features_match_dense(features, labels):
-    labelled, sparse = Nodes.of(TRAIN, labels), sp.csr_array(features)
-    assert np.array_equal(labelled_rows(sparse, labelled), labelled_rows(features, labelled))
-    found = fitted(features, labelled)
-    np.testing.assert_allclose(found.scores(sparse), found.scores(features))
 
 
 def test_missing_classes_and_missing_labels(features):

@@ -9,15 +9,12 @@ from torch.nn.functional import cross_entropy, normalize
 
 from dense_networks import appnp, chebyshev, gcn, mlp, model_parameters
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
-from mtgcn.linalg.normalisation import normalized_adjacency
-from mtgcn.linalg.operators import SparseOperator
 from mtgcn.methods import METHODS, create
-from mtgcn.methods.grand import consistency_loss, mean_over_steps, sharpened
+from mtgcn.methods.grand import consistency_loss
 from mtgcn.methods.iceberg import balanced_log_softmax, class_counts, pseudo_labels
 from mtgcn.nn.networks import APPNP
 from mtgcn.splits import draw_splits
-from mtgcn.task import MISSING, Nodes, Task, observe
+from mtgcn.task import MISSING, Nodes, observe
 
 # One model, written densely and in doubles.
 
@@ -163,30 +160,6 @@ def test_appnp_has_the_papers_defaults():
 # GCNII
 
 
-def test_one_layer_of_gcnii_by_hand():
-    graph = Graph(np.array([[0, 1], [1, 0]]), features=np.eye(2), class_names=("a", "b"))
-    method = create("gcnii", hidden_channels=2, layers=1, restart=0.2, identity=math.e - 1, feature_scaling="none")
-    network = method.network(Task.without_labels(graph)).eval()
-    with torch.no_grad():
-        network.weight0[:, 0, 0] = torch.tensor([[1.0, -1.0], [3.0, 2.0]])
-        network.bias0.zero_()
-        network.weights[0, 0, 0] = torch.tensor([[1.0, 0.0], [1.0, -2.0]])
-        network.weight1[0, 0] = torch.eye(2)
-        network.bias1[:, 0, 0] = torch.tensor([0.0, 1.0])
-        found = network.logits()[..., 0, 0]
-    # H_0 = (1 0; 3 2), Â averages: 0.8 (2 1; 2 1) + 0.2 H_0 = (1.8 0.8; 2.2 1.2); β = 1, so that W alone acts.
-    torch.testing.assert_close(found, torch.tensor([[2.6, 1.0], [3.4, 1.0]]))
-
-
-@pytest.mark.parametrize("restart", [0.1, 0.5])
-def test_gcnii_without_identity_weight_is_a_walk(two_runs, restart):
-    network = create("gcnii", layers=5, restart=restart, identity=0.0, dropout=0.0, input_dropout=0.0).network(two_runs)
-    before = network.logits()
-    with torch.no_grad():
-        network.weights.add_(1.0)  # β = 0
-    torch.testing.assert_close(network.logits(), before)
-
-
 def test_gradient_reaches_every_layer_of_a_deep_network(two_runs):
     method = create("gcnii", layers=64)
     network = method.network(two_runs).train()
@@ -216,19 +189,6 @@ def test_gcnii_dropout_differs_between_layers_and_keeps_the_mean(two_runs):
 
 
 # GRAND
-
-
-def test_mean_over_steps_by_hand():
-    pair = SparseOperator(normalized_adjacency(Graph(np.array([[0, 1], [1, 0]]))), torch.device("cpu"), symmetric=True)
-    found = mean_over_steps(torch.tensor([[1.0], [0.0]]), pair, steps=2)
-    torch.testing.assert_close(found, torch.tensor([[2 / 3], [1 / 3]]))  # (1, 0), (½, ½) and (½, ½)
-
-
-@pytest.mark.parametrize("temperature", [0.2, 1.0])
-def test_sharpened_is_a_normalised_power(temperature):
-    given = torch.tensor([[0.6, 0.3, 0.1]])
-    power = given ** (1 / temperature)
-    torch.testing.assert_close(sharpened(given.log(), temperature), power / power.sum())
 
 
 def test_consistency_loss_by_hand():
@@ -267,12 +227,6 @@ def test_samples_drop_other_nodes(two_runs):
 
 
 # IceBerg
-
-
-def test_balanced_log_softmax_by_hand():
-    logits = torch.tensor([2.0, 1.0, 0.0]).log().clamp(min=-30).view(1, 3, 1, 1)
-    found = balanced_log_softmax(logits, torch.tensor([[1], [4], [0]])).exp().flatten()
-    torch.testing.assert_close(found, torch.tensor([2 / 6, 4 / 6, 0.0]))  # 2 · 1, 1 · 4 and 0 · 0
 
 
 def test_class_without_labels_gets_no_gradient():
