@@ -79,12 +79,8 @@ class MTGCN(NetworkMethod):
     def fit(self, task: Task) -> Prediction:
         """Algorithm 2."""
         network = self.network(task)  # line 3: Â, and Θ0 and Θ1 of every peer
-
-        def answer(values: NodeValues) -> Float[Tensor, "nodes classes runs some"]:
-            return values[..., self.answering_peers]
-
         teaching = Teaching(self, network, task)
-        recorder = Recorder(network, self.warmup_epochs + self.teaching_epochs, answer)
+        recorder = Recorder(network, self.warmup_epochs + self.teaching_epochs, self.answering_peers)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
@@ -104,7 +100,7 @@ class MTGCN(NetworkMethod):
         recorder.finish()
         probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
-            mean_of_peers(answer(probabilities)),
+            mean_of_peers(probabilities[..., self.answering_peers]),
             history,
             peers=each_peer(probabilities),
             pseudo_labelled_at=teaching.record.first_epochs(),
