@@ -228,9 +228,14 @@ def test_apply_without_parameters_is_refused(name, graph, fitted):
 def test_runs_are_independent(name, graph, fitted):
     method = quick(name)
     task = observe(graph, splits_of(graph), seed=0, with_validation=method.uses_validation)
-    apart = np.concatenate([method.fit(chunk).probabilities for chunk in task.chunks(1)])
-    np.testing.assert_allclose(apart, fitted(name).probabilities, atol=1e-4)
-    assert not np.allclose(apart[0], apart[1])
+    together, apart = fitted(name), [method.fit(chunk) for chunk in task.chunks(1)]
+    np.testing.assert_allclose(together.probabilities, np.concatenate([one.probabilities for one in apart]), atol=1e-4)
+    assert not np.allclose(*together.probabilities)
+    for key, values in together.history.items():
+        parts = np.concatenate([one.history[key] for one in apart], axis=1)
+        np.testing.assert_allclose(parts, values, atol=1e-4, rtol=1e-3)
+    if together.pseudo_labelled_at is not None:
+        assert np.array_equal(together.pseudo_labelled_at, np.concatenate([one.pseudo_labelled_at for one in apart]))
 
 
 @pytest.mark.slow

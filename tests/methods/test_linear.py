@@ -29,14 +29,10 @@ def rows_of(name, graph, propagation):
     return np.column_stack([unit(place - place.mean(0)), np.ones(len(place))])
 
 
-def centred_logits(probabilities):
-    logits = np.log(np.asarray(probabilities, dtype=np.float64))
-    return logits - logits.mean(-1, keepdims=True)
-
-
 def without_temperature(probabilities):
     """Logits of each run divided by their size."""
-    logits = centred_logits(probabilities)
+    logits = np.log(np.asarray(probabilities, dtype=np.float64))
+    logits -= logits.mean(-1, keepdims=True)
     return logits / np.sqrt(np.square(logits).mean((-1, -2), keepdims=True))
 
 
