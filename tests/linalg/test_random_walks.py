@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import random_walks as module
-from mtgcn.linalg.random_walks import AbsorbingWalk, conjugate_gradients, random_walks, solving_bytes
+from mtgcn.linalg.random_walks import AbsorbingWalk, conjugate_gradients, random_walks
 from mtgcn.task import Nodes
 
 
@@ -89,11 +89,6 @@ def test_shared_labels_are_solved_once(make_graph, monkeypatch):
     monkeypatch.setattr(walk, "columns", lambda nodes: solved.extend(nodes.tolist()) or columns(nodes))
     walk.by_class(Nodes.of([np.array([3, 8]), np.array([8, 5]), np.array([3, 5])], np.zeros(40, int)), 1, np.add)
     assert solved == [3, 5, 8]
-
-
-def test_solving_bytes():
-    assert solving_bytes(1000, 5) == 1000 * 5 * 8 * 8
-    assert solving_bytes(10**8, 40) == 2**29
 
 
 def test_no_convergence_warns(make_graph, monkeypatch):

@@ -68,6 +68,12 @@ def test_lp_gives_unreached_nodes_the_mean_probabilities():
     np.testing.assert_allclose(found[[4, 5]], [[0.4, 0.6]] * 2, rtol=1e-6)  # two nodes of class 0, three of class 1
 
 
+def test_memory_of_lp(two_runs, monkeypatch):
+    assert create("lp").shared_bytes(two_runs) == 8 * 8 * 40 * 12
+    monkeypatch.setattr("mtgcn.methods.lp.SOLVED_AT_ONCE", 100)
+    assert create("lp").shared_bytes(two_runs) == 8 * 8 * 100
+
+
 def poisson_solution(graph, train):
     """u by the pseudo-inverse of a connected graph."""
     labels = np.eye(graph.num_classes)[graph.labels[train]]

@@ -29,7 +29,7 @@ from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, NodeValues, StackedNet
 from mtgcn.nn.networks import MLPWithAdjacency
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Rate
 from mtgcn.shapes import Bool, Float, Real
-from mtgcn.task import Nodes, Task
+from mtgcn.task import Task
 from mtgcn.training.loop import Phase, Step
 from mtgcn.training.pseudo_labels import Proposal, confidence, labelled_mask, one_hot_classes
 
@@ -117,12 +117,8 @@ def pseudo_labels(logits: Float[Tensor, "nodes classes runs"], labelled: Bool[Te
 
 def balanced_loss(at_labelled: Float[Tensor, "labels classes runs peers"], task: Task) -> Float[Tensor, "runs peers"]:
     """The first term of the loss, from the logits of the labelled nodes."""
-    counts = class_counts(task.labelled, task.num_classes)
+    counts = (one_hot(task.labelled.classes, task.num_classes) * task.labelled.present[..., None]).sum(1).T
     return supervised_loss(balanced_log_softmax(at_labelled, counts), task.labelled)
-
-
-def class_counts(labelled: Nodes, classes: int) -> Real[Tensor, "classes runs"]:
-    return (one_hot(labelled.classes, classes) * labelled.present[..., None]).sum(1).T
 
 
 def balanced_log_softmax(logits: NodeValues, counts: Real[Tensor, "classes runs"]) -> NodeValues:

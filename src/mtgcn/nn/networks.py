@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -105,22 +104,17 @@ class Chebyshev(MLP):
         return self._filtered(products, axis=CLASSES) + self.bias1
 
     def _filtered(self, products: Tensor, axis: int) -> Tensor:
-        """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis."""
-        return chebyshev_sum(products.chunk(self.terms(self.settings), axis), self.laplacian)
+        """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis.
 
-
-def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: SparseOperator) -> Tensor:
-    """Σ_k T_k(L̃) · terms[k], T_k the Chebyshev polynomials, T_0 = I, T_1 = L̃, T_k = 2 L̃ T_k-1 - T_k-2.
-
-    Computed by Clenshaw's scheme, from the last term to the first, with one product with L̃ per degree.
-    """
-    *terms, ahead = terms
-    beyond: Tensor | None = None
-    while terms:
-        *terms, term = terms
-        propagated = laplacian(ahead)
-        ahead, beyond = term + (2 if terms else 1) * propagated - (0 if beyond is None else beyond), ahead
-    return ahead
+        Computed by Clenshaw's scheme, from the last product to the first, with one product with L̃ per degree.
+        """
+        *terms, ahead = products.chunk(self.terms(self.settings), axis)
+        beyond: Tensor | None = None
+        while terms:
+            *terms, term = terms
+            propagated = self.laplacian(ahead)
+            ahead, beyond = term + (2 if terms else 1) * propagated - (0 if beyond is None else beyond), ahead
+        return ahead
 
 
 class MLPWithAdjacency(MLP):
