@@ -94,10 +94,7 @@ def test_entry_points(monkeypatch):
         methods.method_class("missing")
 
 
-@dataclass
-class Thawed:
-    def fit(self, task):
-        raise NotImplementedError
+WITH_FIT = {"fit": lambda self, task: None}
 
 
 @pytest.mark.parametrize(
@@ -107,8 +104,8 @@ class Thawed:
         ("two words", Frequencies, "is empty or has spaces or commas"),
         ("a,b", Frequencies, "is empty or has spaces or commas"),
         ("gcn", Frequencies, "'gcn' is already GCNWithoutValidation; choose another name"),
-        ("own", Thawed, "is not a frozen dataclass"),
-        ("own", type("Plain", (), {"fit": lambda self, task: None}), "is not a frozen dataclass"),
+        ("own", dataclass(type("Thawed", (), WITH_FIT)), "is not a frozen dataclass"),
+        ("own", type("Plain", (), WITH_FIT), "is not a frozen dataclass"),
         ("own", dataclass(frozen=True)(type("Unfit", (), {})), r"has no fit\(task\)"),
         ("own", Frequencies(), r"has no fit\(task\)"),
     ],

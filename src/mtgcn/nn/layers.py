@@ -70,10 +70,6 @@ class DropoutStream:
         """Go to the next epoch, which has new masks."""
         self.epoch += 1
 
-    def go_to(self, epoch: int) -> None:
-        """Set the state after `epoch` epochs, to resume training."""
-        self.epoch.fill_(epoch)
-
     def kept(
         self, nodes: Int[Tensor, "nodes"], runs: Int[Tensor, "nodes"] | None = None
     ) -> Float[Tensor, "nodes *any"]:
