@@ -121,7 +121,8 @@ def test_most_confident_per_class():
     labelled = torch.tensor([True, False, False, False, True])[:, None]
     # Node 1 comes after 2 in class 0; class 1 has node 3 alone, and takes no node that is predicted as class 0.
     assert torch.equal(most_confident_per_class(logits, 2, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
-    two_peers = torch.cat([logits, logits.flip(1)], -1)  # only the first counts
+    # Empty slots do not mark node 0, and only the first peer counts.
+    two_peers = torch.cat([logits, logits.flip(1)], -1)
     assert torch.equal(most_confident_per_class(two_peers, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
 
 

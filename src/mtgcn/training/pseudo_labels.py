@@ -204,10 +204,14 @@ def top_nodes_per_class(
 
 
 def most_confident_per_class(logits: NodeValues, per_class: int, exclude: Bool[Tensor, "nodes runs"]) -> Proposal:
-    """For each class the `per_class` nodes that the first peer predicts with the largest probability."""
-    sure, predicted = confidence(logits[..., 0])
-    score = torch.where(one_hot_classes(predicted, logits.shape[CLASSES]), sure[:, None], 0)
-    return top_nodes_per_class(score, per_class, exclude)
+    """The proposal of the nodes that `most_confident` selects from the logits of the first peer."""
+    nodes, classes, runs, _ = logits.shape
+    sure, predicted = confidence(logits[..., :1])
+    chosen = most_confident(sure, predicted, classes=classes, per_class=min(per_class, nodes), exclude=exclude)
+    place = (chosen.nodes * classes + chosen.classes).squeeze(-1)  # slots, runs
+    place = torch.where(chosen.filled.squeeze(-1), place, nodes * classes)  # empty slots mark an extra row
+    marks = torch.zeros(nodes * classes + 1, runs, dtype=torch.bool, device=logits.device)
+    return marks.scatter_(0, place, True)[:-1].unflatten(0, (nodes, classes))
 
 
 def one_hot_classes(classes_of_nodes: Int[Tensor, "nodes runs"], classes: int) -> Proposal:
