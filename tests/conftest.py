@@ -148,58 +148,6 @@ def dense_features():
 
 
 @pytest.fixture(scope="session")
-def weights_of():
-    """Copies, in doubles, of one model's parameters: Θ0, its bias, Θ1, its bias. The one place that knows how a
-    stacked GCN lays them out; `gradient=True` gives what the last backward pass left there."""
-
-    def weights(network, run, peer, *, gradient=False):
-        def values(name):
-            parameter = getattr(network, name)
-            return parameter.grad if gradient else parameter.detach()
-
-        one = (
-            values("weight0")[:, run, peer],
-            values("bias0")[run, peer],
-            values("weight1")[run, peer],
-            values("bias1")[:, run, peer],
-        )
-        return [part.double().clone() for part in one]
-
-    return weights
-
-
-@pytest.fixture(scope="session")
-def dense_logits():
-    """One GCN, written as the paper writes it."""
-
-    def logits(propagation, features, weights):
-        weight0, bias0, weight1, bias1 = weights
-        hidden = torch.relu(propagation @ features @ weight0 + bias0)
-        return propagation @ hidden @ weight1 + bias1
-
-    return logits
-
-
-@pytest.fixture(scope="session")
-def assert_trained_by_adam():
-    """Compares one run of a fit with training by torch's Adam. `losses(epoch)` are the values of the history by name;
-    the sum of those with a gradient is minimised."""
-
-    def compare(found, run, parameters, rate, epochs, losses, logits):
-        optimizer = torch.optim.Adam(parameters, lr=rate)
-        for epoch in range(epochs):
-            values = losses(epoch)
-            for name, value in values.items():
-                np.testing.assert_allclose(found.history[name][epoch, run, 0], value.item(), rtol=1e-3)
-            optimizer.zero_grad()
-            sum(value for value in values.values() if value.requires_grad).backward()
-            optimizer.step()
-        np.testing.assert_allclose(found.probabilities[run], logits().softmax(1).detach(), atol=1e-4)
-
-    return compare
-
-
-@pytest.fixture(scope="session")
 def algorithm_1():
     """Algorithm 1, line by line: for every class the nodes taken, in order. `per_class` is met, not exceeded."""
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from scipy.special import expit
 
@@ -64,13 +63,6 @@ def test_runs_are_independent_and_padding_is_ignored(features, labels):
     np.testing.assert_allclose(alone.weights, fitted(features, Nodes.of(TRAIN[1:], labels)).weights, atol=1e-12)
 
 
-def test_sparse_features_match_dense(features, labels):
-    labelled, sparse = Nodes.of(TRAIN, labels), sp.csr_array(features)
-    assert np.array_equal(labelled_rows(sparse, labelled), labelled_rows(features, labelled))
-    found = fitted(features, labelled)
-    np.testing.assert_allclose(found.scores(sparse), found.scores(features))
-
-
 def test_missing_classes_and_missing_labels(features):
     one_class = Nodes.of([np.array([0, 1])], np.zeros(30, dtype=np.int64))
     found = probabilities(fitted(np.zeros((30, 3)), one_class).scores(np.zeros((1, 3))))[0, 0]
@@ -98,8 +90,3 @@ def test_huge_features_have_a_solution(width):
     scores = one_vs_rest(rows, labelled, 2, strength=1.0).scores(rows[0])
     assert np.isfinite(scores).all()
     assert (scores[0].argmax(axis=1) == [0, 1, 0, 1]).mean() >= 0.5
-
-
-def test_singular_system_has_least_squares_solution():
-    singular = np.array([[[1.0, 1.0], [1.0, 1.0]]])
-    np.testing.assert_allclose(logistic_regression._solution(singular, np.array([[2.0, 2.0]])), [[1.0, 1.0]])

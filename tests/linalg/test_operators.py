@@ -182,10 +182,13 @@ def test_transfers_keep_every_value(monkeypatch, kind, shape, order):
     array = np.arange(np.prod(shape)).reshape(shape)
     array = array.astype(np.float64 if np.issubdtype(kind, np.floating) else np.int64, order=order)
     array.setflags(write=False)
-    for sent in (operators.sent_in_pieces(array, kind, CPU), operators.on_device(array, kind, CPU)):
-        for received in (sent.numpy(), operators.received_in_pieces(sent.contiguous()), operators.on_host(sent)):
-            assert received.dtype == kind
-            np.testing.assert_array_equal(received, array)
+    sent, received = torch.from_numpy(np.empty(shape, kind)), np.empty(shape, kind)
+    operators.copy_in_pieces(sent, np.ascontiguousarray(array), to_device=True)
+    operators.copy_in_pieces(sent, received, to_device=False)
+    whole = operators.on_device(array, kind, CPU)
+    for found in (sent.numpy(), received, whole.numpy(), operators.on_host(whole)):
+        assert found.dtype == kind
+        np.testing.assert_array_equal(found, array)
 
 
 def test_only_transfers_to_a_device_copy():
@@ -196,4 +199,4 @@ def test_only_transfers_to_a_device_copy():
     operators.on_host(sent)[0] = 7
     assert sent.tolist() == [7, 1, 1]
     with pytest.raises(TypeError, match="Cannot cast"):
-        operators.sent_in_pieces(np.ones(20), np.int32, CPU)
+        operators.copy_in_pieces(torch.ones(20, dtype=torch.int32), np.ones(20), to_device=True)

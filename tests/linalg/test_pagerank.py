@@ -75,12 +75,6 @@ def test_vectors_are_orthonormal_and_capture_the_leading_variance(count):
     assert 0.995 * largest < ((matrix @ basis) ** 2).sum() < 1.00001 * largest
 
 
-def test_diagonal_matrix_by_hand():
-    diagonal = np.diag([1, 9, 2, 8, 3, 1, 1, 1]).astype(np.float32)
-    basis = singular_vectors(diagonal, 2, columns=8)
-    np.testing.assert_allclose(np.abs(basis), np.eye(8)[:, [3, 1]], atol=1e-5)  # the largest comes last
-
-
 @pytest.mark.parametrize("steps", [0, 3])
 def test_feature_vectors_of_propagated_features(make_graph, steps):
     graph = replace(make_graph(nodes=60), features=np.random.default_rng(0).random((60, 50)).astype(np.float32))

@@ -4,17 +4,8 @@ import scipy.sparse as sp
 
 from mtgcn.graph import Graph
 from mtgcn.linalg import random_walks as module
-from mtgcn.linalg.random_walks import AbsorbingWalk, conjugate_gradients, random_walks, solving_bytes
+from mtgcn.linalg.random_walks import AbsorbingWalk, conjugate_gradients, random_walks
 from mtgcn.task import Nodes
-
-
-def test_walks_follow_edges(make_graph):
-    edges = make_graph(nodes=50).adjacency
-    starts = np.flatnonzero(np.diff(edges.indptr))
-    walks = random_walks(edges, starts, 12, np.random.default_rng(0))
-    assert walks.shape == (len(starts), 12)
-    assert np.array_equal(walks[:, 0], starts)
-    assert (edges.toarray()[walks[:, :-1], walks[:, 1:]] > 0).all()
 
 
 def test_steps_are_proportional_to_weights():
@@ -55,20 +46,13 @@ def solver(request, monkeypatch):
     return request.param
 
 
-def test_path_by_hand(solver):
-    # L + I = [[2, -1, 0], [-1, 3, -1], [0, -1, 2]], whose determinant is 8.
-    walk = AbsorbingWalk(Graph(adjacency=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])), alpha=1.0)
-    expected = np.array([[5, 2, 1], [2, 4, 2], [1, 2, 5]]) / 8
-    np.testing.assert_allclose(walk.columns(np.arange(3)), expected, rtol=1e-12)
-    assert walk.factored == (solver == "factored")
-
-
 @pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("kind", [{}, {"weighted": True}, {"unreached": True}])
 def test_columns_match_the_inverse(make_graph, solver, kind, alpha):
     graph = make_graph(nodes=60, **kind)
-    expected = dense_absorption(graph, alpha)
-    found = AbsorbingWalk(graph, alpha).columns(np.arange(60))
+    expected, walk = dense_absorption(graph, alpha), AbsorbingWalk(graph, alpha)
+    found = walk.columns(np.arange(60))
+    assert walk.factored == (solver == "factored")
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9 / alpha)
     # Columns differ by a millionth; the differences must be exact as well.
     centred = [values - values.mean(0) for values in (found[:55, :55], expected[:55, :55])]
@@ -82,15 +66,6 @@ def test_self_loops_have_no_effect(make_graph):
     adjacency[3, 3] = 5
     with_loop = AbsorbingWalk(Graph(adjacency=adjacency), 1e-6)
     np.testing.assert_allclose(with_loop.columns(np.array([3])), AbsorbingWalk(graph, 1e-6).columns(np.array([3])))
-
-
-def test_components_are_separate(make_graph, solver):
-    walk = AbsorbingWalk(make_graph(unreached=True), alpha=1e-6)
-    columns = walk.columns(np.array([0, 35, 38]))  # node 35 is alone; 37, 38 and 39 are a component
-    assert not columns[35:, 0].any()
-    assert columns[:, 1].nonzero()[0].tolist() == [35]
-    np.testing.assert_allclose(columns[35, 1], 1e6)
-    assert columns[:, 2].nonzero()[0].tolist() == [37, 38, 39]
 
 
 @pytest.mark.parametrize("at_once", [1, 80, 2**23])
@@ -114,11 +89,6 @@ def test_shared_labels_are_solved_once(make_graph, monkeypatch):
     monkeypatch.setattr(walk, "columns", lambda nodes: solved.extend(nodes.tolist()) or columns(nodes))
     walk.by_class(Nodes.of([np.array([3, 8]), np.array([8, 5]), np.array([3, 5])], np.zeros(40, int)), 1, np.add)
     assert solved == [3, 5, 8]
-
-
-def test_solving_bytes():
-    assert solving_bytes(1000, 5) == 1000 * 5 * 8 * 8
-    assert solving_bytes(10**8, 40) == 2**29
 
 
 def test_no_convergence_warns(make_graph, monkeypatch):
@@ -150,14 +120,6 @@ def test_extreme_weights_are_finite(solver):
     assert np.isfinite(AbsorbingWalk(Graph(adjacency=weights), 1e-6).columns(np.arange(4))).all()
 
 
-def test_columns_do_not_depend_on_the_block_size(make_graph, monkeypatch):
-    monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
-    graph = make_graph(nodes=60, unreached=True)
-    together = AbsorbingWalk(graph, 1e-6).columns(np.arange(60))
-    monkeypatch.setattr(module, "COLUMNS_AT_ONCE", 7)
-    np.testing.assert_allclose(AbsorbingWalk(graph, 1e-6).columns(np.arange(60)), together, rtol=1e-9)
-
-
 def test_refinement_reaches_64_bit_accuracy(make_graph, monkeypatch):
     monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
     bits = []
@@ -178,9 +140,10 @@ def test_refinement_reaches_64_bit_accuracy(make_graph, monkeypatch):
     assert left.max() < 2 * module.RESIDUAL
 
 
-def test_fallback_to_64_bits(make_graph, monkeypatch):
-    monkeypatch.setattr(module, "FACTORED_WEIGHTS", 0)
-    monkeypatch.setattr(module, "MAX_ITERATIONS_32", 0)
+@pytest.mark.parametrize("changed", [{"COLUMNS_AT_ONCE": 7}, {"MAX_ITERATIONS_32": 0}], ids=["blocks", "64 bits"])
+def test_conjugate_gradients_in_blocks_or_in_64_bits(make_graph, monkeypatch, changed):
+    for name, value in {"FACTORED_WEIGHTS": 0, **changed}.items():
+        monkeypatch.setattr(module, name, value)
     graph = make_graph(nodes=60, weighted=True)
     found = AbsorbingWalk(graph, 1e-3).columns(np.arange(60))
     np.testing.assert_allclose(found, dense_absorption(graph, 1e-3), rtol=1e-5)

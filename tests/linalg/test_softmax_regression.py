@@ -113,16 +113,6 @@ def test_rows_of_absent_labels_are_ignored(rows, classes, weights):
     np.testing.assert_allclose(kernel @ short, kernel @ found[1:, ..., :-5, :], atol=3e-4)
 
 
-def test_two_labels_by_hand():
-    # Two orthogonal rows, one of each class: by symmetry both have the logits ±a, and at the minimum
-    # 2 λ a = (1 - p) / 2 with p = 1 / (1 + e^-2a).
-    penalty = torch.tensor([0.05])
-    found = fit_to_labels(torch.eye(2)[None], torch.tensor([[0, 1]]), 2, torch.full((1, 1, 2), 0.5), penalty)[0, 0, 0]
-    own = found[0, 0].item()
-    np.testing.assert_allclose(found, [[own, -own], [-own, own]], atol=1e-6)
-    np.testing.assert_allclose(2 * 0.05 * own, 0.5 * (1 - 1 / (1 + np.exp(-2 * own))), rtol=1e-4)
-
-
 def test_missing_classes_and_missing_labels(rows, classes, weights):
     found = fitted(rows, torch.zeros_like(classes), weights)
     probabilities = ((rows @ rows.mT)[:, None, None] @ found).softmax(-1)

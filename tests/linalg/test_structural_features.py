@@ -26,13 +26,6 @@ def test_features_are_eigenvectors_of_the_average_walk():
         np.testing.assert_allclose(column * np.sign(column @ expected), expected, atol=2e-3)
 
 
-def test_ring_by_hand():
-    # On a ring of six, Â has the eigenvalue 2/3 twice; its powers up to the 80th sum to 2, so the mean is 2/80.
-    ring = np.roll(np.eye(6), 1, axis=1)
-    features = structural_features(Graph(ring + ring.T))
-    np.testing.assert_allclose(np.linalg.norm(features[:, :2], axis=0), 2 / 80, rtol=1e-4)
-
-
 def test_constant_vector_is_projected_out():
     adjacency = np.zeros((12, 12))
     adjacency[0, 1:] = adjacency[1, 2] = 1

@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from mtgcn.errors import InputError
-from mtgcn.graph import Graph
 from mtgcn.linalg.structural_features import structural_features
 from mtgcn.methods import METHODS, as_method, create, fit_in_chunks, karate_club, task_of
-from mtgcn.methods.base import Method, NetworkMethod
 from mtgcn.settings import LARGEST, described_settings
 from mtgcn.splits import draw_splits
 from mtgcn.task import Prediction, observe
@@ -22,6 +20,7 @@ class Answering:
     """Returns uniform probabilities, changed by `change`."""
 
     change: object
+    learning_rate: float = 0.5
 
     def fit(self, task):
         return self.change(np.full((task.runs, task.num_nodes, task.num_classes), 1 / task.num_classes))
@@ -42,7 +41,11 @@ def with_nan(shares):
             r"of shape \(2, 3, 3\); return \(runs, nodes, classes\) = \(2, 40",
         ),
         (lambda shares: Prediction(2 * shares), "do not sum to 1; normalise them"),
-        (with_nan, r"not finite \(NaN\); did its training diverge"),
+        (with_nan, r"not finite \(NaN\); did its training diverge\? lower learning_rate \(0.5\), or look"),
+        (
+            lambda shares: torch.linalg.cholesky(-torch.eye(2)),
+            r"Answering.fit could not be calculated \(.*\); did its training diverge\? lower ",
+        ),
         (
             lambda shares: Prediction(shares, peers=np.nan * shares[:, None]),
             r"returned peers that are not finite \(NaN\)",
@@ -68,21 +71,6 @@ def test_divergence_names_settings(two_runs):
         "GCNWithoutValidation.fit returned probabilities that are not finite (NaN); dropout is 0.25 (usually 0.5), "
         "learning_rate is 1e+38 (usually 0.01), bring them nearer to that"
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Singular(Method):
-    learning_rate: float = 0.5
-
-    def fit(self, task):
-        torch.linalg.cholesky(-torch.eye(2))
-
-
-def test_linear_algebra_error(two_runs):
-    with pytest.raises(
-        InputError, match=r"Singular.fit could not be calculated \(.*\); did its training diverge\? lower "
-    ):
-        fit_in_chunks(Singular(), two_runs)
 
 
 SMALL = {
@@ -131,65 +119,17 @@ def test_extreme_settings_are_finite_or_refused(make_graph, name, setting, monke
         assert f"{setting} is {value:g} (usually " in refusal if answer is None else np.isfinite(answer).all()
 
 
-RUNS = 2
-
-
-def quick(name, **settings):
+@pytest.mark.parametrize("name", ["gcn", "krylov", "mt-gcn"])
+def test_runs_are_the_first_axis_of_parameters(name, two_runs):
     epochs = {key: 5 for key in METHODS[name].__dataclass_fields__ if key.endswith("epochs")}
-    return create(name, **epochs | settings)
-
-
-def fitted(method, graph):
-    splits = draw_splits(graph, 2, RUNS, seed=0, validation=6)
-    return method.fit(observe(graph, splits, seed=0, with_validation=method.uses_validation))
-
-
-@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if issubclass(kind, NetworkMethod)])
-def test_apply_equals_fit_on_the_same_graph(name, make_graph):
-    graph = make_graph()
-    method = quick(name)
-    prediction = fitted(method, graph)
-    probabilities = method.apply(prediction.parameters, graph)
-    assert probabilities.shape[0] == RUNS
-    np.testing.assert_allclose(method.combined(probabilities), prediction.probabilities, atol=1e-6)
-
-
-def test_runs_are_the_first_axis_of_parameters(make_graph):
-    graph = make_graph()
-    method = quick("mt-gcn")
-    prediction = fitted(method, graph)
+    method = create(name, **epochs)
+    prediction = method.fit(two_runs)
+    peers = prediction.probabilities[:, None] if prediction.peers is None else prediction.peers
+    np.testing.assert_allclose(method.apply(prediction.parameters, two_runs.graph), peers, atol=1e-6)
     second = {name: values[1:] for name, values in prediction.parameters.items()}
-    np.testing.assert_allclose(method.apply(second, graph)[0], prediction.peers[1], atol=1e-6)
+    np.testing.assert_allclose(method.apply(second, two_runs.graph)[0], peers[1], atol=1e-6)
     joined = Prediction.concatenate([replace(prediction, parameters=second), prediction])
-    assert {len(values) for values in joined.parameters.values()} == {RUNS + 1}
-
-
-def test_apply_is_order_invariant(make_graph):
-    graph = make_graph()
-    method = quick("mt-gcn")
-    prediction = fitted(method, graph)
-    order = np.random.default_rng(0).permutation(graph.num_nodes)
-    shuffled = Graph(graph.adjacency[order][:, order], features=graph.features[order], class_names=graph.class_names)
-    probabilities = method.apply(prediction.parameters, shuffled)
-    np.testing.assert_allclose(probabilities, prediction.peers[:, :, order], atol=1e-6)
-
-
-def test_apply_refuses_other_features(make_graph):
-    method = quick("gcn")
-    graph = make_graph()
-    parameters = fitted(method, graph).parameters
-    narrower = replace(graph, features=graph.features[:, :-1])
-    with pytest.raises(InputError, match=r"weight0 has shape .* use the settings, features"):
-        method.apply(parameters, narrower)
-
-
-@pytest.mark.parametrize("name", ["lp", "mani-reg", "ica"])
-def test_apply_without_parameters_is_refused(name, make_graph):
-    method = create(name)
-    graph = make_graph()
-    assert fitted(method, graph).parameters is None
-    with pytest.raises(InputError, match="has no trained parameters for other graphs; fit it on"):
-        method.apply({}, graph)
+    assert {len(values) for values in joined.parameters.values()} == {3}
 
 
 def test_apply_refuses_empty_parameters(make_graph):

@@ -193,14 +193,49 @@ def test_dtype_and_mode_of_the_caller_have_no_effect(name, graph, fitted, mode):
     np.testing.assert_array_equal(found, expected)
 
 
+APPLIED = [name for name, kind in METHODS.items() if kind.apply is not Method.apply]
+
+
+@pytest.mark.parametrize("name", [*APPLIED, *BACKBONE_OF])
+def test_apply_to_other_graphs(name, graph, make_graph):
+    method, order = quick(name), np.random.default_rng(0).permutation(graph.num_nodes)
+    prediction = fit(method, graph, splits_of(graph)[:1])
+    shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], class_names=graph.class_names)
+    found = method.apply(prediction.parameters, shuffled)
+    if not method.peers_of_their_graph:
+        combined = method.combined(found, prediction.parameters)
+        np.testing.assert_allclose(combined, prediction.probabilities[:, order], atol=1e-5)
+    if name in BACKBONE_OF:
+        np.testing.assert_allclose(found, prediction.peers[:, :, order], atol=1e-5)
+
+    unseen = make_graph(nodes=30, features=12, seed=5, sparse=False)
+    other = method.apply(prediction.parameters, unseen)
+    assert other.shape == (*found.shape[:2], 30, 3)
+    np.testing.assert_allclose(other.sum(-1), 1, atol=1e-5)
+    with pytest.raises(InputError, match="features"):
+        method.apply(prediction.parameters, dataclasses.replace(unseen, features=unseen.features[:, :-1]))
+
+
+@pytest.mark.parametrize("name", METHODS.keys() - set(APPLIED))
+def test_apply_without_parameters_is_refused(name, graph, fitted):
+    assert fitted(name).parameters is None
+    with pytest.raises(InputError, match="has no trained parameters for other graphs; fit it on"):
+        quick(name).apply({}, graph)
+
+
 @pytest.mark.slow
 @each
 def test_runs_are_independent(name, graph, fitted):
     method = quick(name)
     task = observe(graph, splits_of(graph), seed=0, with_validation=method.uses_validation)
-    apart = np.concatenate([method.fit(chunk).probabilities for chunk in task.chunks(1)])
-    np.testing.assert_allclose(apart, fitted(name).probabilities, atol=1e-4)
-    assert not np.allclose(apart[0], apart[1])
+    together, apart = fitted(name), [method.fit(chunk) for chunk in task.chunks(1)]
+    np.testing.assert_allclose(together.probabilities, np.concatenate([one.probabilities for one in apart]), atol=1e-4)
+    assert not np.allclose(*together.probabilities)
+    for key, values in together.history.items():
+        parts = np.concatenate([one.history[key] for one in apart], axis=1)
+        np.testing.assert_allclose(parts, values, atol=1e-4, rtol=1e-3)
+    if together.pseudo_labelled_at is not None:
+        assert np.array_equal(together.pseudo_labelled_at, np.concatenate([one.pseudo_labelled_at for one in apart]))
 
 
 @pytest.mark.slow
@@ -212,16 +247,13 @@ def test_dense_equals_sparse_features(name, graph, fitted_without_chance):
     np.testing.assert_allclose(found, fitted_without_chance(name), atol=1e-4)
 
 
-USES_EDGES_ALONE = {"deepwalk", "lp", "planetoid", "poisson"}  # planetoid uses features if there are some
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["sparse", "dense", "none"])
 @each
 def test_awkward_graph(name, awkward, features):
     values = {"sparse": awkward.features, "dense": awkward.features.toarray(), "none": None}[features]
     graph = Graph(awkward.adjacency, values, awkward.labels)
-    if features == "none" and name not in USES_EDGES_ALONE:
+    if features == "none" and getattr(METHODS.get(name), "uses_features", True):
         with pytest.raises(InputError, match="features"):
             fit(quick(name), graph)
     else:

@@ -19,9 +19,8 @@ QUICK = {"embeddings": None, "walks_per_node": 2, "walk_length": 8, "dimensions"
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTGCN_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "deepwalk"
+def cache(private_cache):
+    return private_cache / "deepwalk"
 
 
 @pytest.fixture

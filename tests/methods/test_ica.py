@@ -5,7 +5,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from mtgcn.graph import Graph
 from mtgcn.methods import create
-from mtgcn.methods.ica import ORDER, _parted, waves_of_an_order
+from mtgcn.methods.ica import ORDER, _parted
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
 
@@ -28,13 +28,14 @@ def one_node_after_the_other(graph, split, order, iterations, *, proportion):
         return np.append(features[node], seen / seen.sum() if proportion and seen.sum() else seen)
 
     relational = liblinear().fit([described(node) for node in train], graph.labels[train])
-    probabilities = np.zeros((graph.num_nodes, classes))
+    probabilities = local.predict_proba(features)
     for _ in range(iterations):
         for node in order:
             if node not in train:
                 probabilities[node] = relational.predict_proba([described(node)])
                 called[node] = probabilities[node].argmax()
-    probabilities[train] = relational.predict_proba([described(node) for node in train])
+    if iterations:
+        probabilities[train] = relational.predict_proba([described(node) for node in train])
     return probabilities
 
 
@@ -47,7 +48,7 @@ def test_equals_sequential_updates(make_graph, neighbours):
     graph = Graph(edges, drawn.features, drawn.labels)
     splits = draw_splits(graph, 2, runs=3, seed=0)  # the labels of each run are offset by its number
     task = observe(graph, splits, seed=0)
-    for iterations in (1, 3):
+    for iterations in (0, 1, 3):
         found = create("ica", neighbours=neighbours, iterations=iterations).fit(task).probabilities
         for run, split in enumerate(splits):
             position = np.random.default_rng([task.seeds[run], ORDER]).permutation(45)
@@ -55,29 +56,6 @@ def test_equals_sequential_updates(make_graph, neighbours):
                 graph, split, np.argsort(position), iterations, proportion=neighbours == "proportion"
             )
             np.testing.assert_allclose(found[run], expected, atol=1e-6)
-
-
-def test_zero_iterations(make_graph):
-    graph = make_graph()
-    [split] = draw_splits(graph, 2, runs=1, seed=0)
-    found = create("ica", iterations=0, neighbours="count").fit(observe(graph, [split], seed=0)).probabilities[0]
-    expected = liblinear().fit(graph.features.toarray()[split.train], graph.labels[split.train])
-    np.testing.assert_allclose(found, expected.predict_proba(graph.features.toarray()), atol=1e-6)
-
-
-def test_waves(make_graph):
-    edges = make_graph(nodes=60).adjacency
-    random = np.random.default_rng(0)
-    position, moving = random.permutation(60), random.random(60) < 0.8
-    waves = list(waves_of_an_order(edges, position, moving))
-    assert sorted(np.concatenate(waves)) == list(np.flatnonzero(moving))
-    wave_of = np.full(60, -1)
-    for number, wave in enumerate(waves):
-        wave_of[wave] = number
-    for one, other in zip(*edges.nonzero(), strict=True):
-        if moving[one] and moving[other]:
-            assert (wave_of[one] < wave_of[other]) == (position[one] < position[other])
-    assert len(waves) < moving.sum() / 2  # or nothing would be gained
 
 
 def test_folds_part_each_class(make_graph):

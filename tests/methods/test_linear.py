@@ -1,12 +1,9 @@
-"""Logistic regression on features: alone, of the near and of the far neighbourhood; self-trained or not."""
-
-from dataclasses import replace
+"""Logistic regression on propagated features, self-trained or not; correct-and-smooth."""
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
@@ -32,14 +29,10 @@ def rows_of(name, graph, propagation):
     return np.column_stack([unit(place - place.mean(0)), np.ones(len(place))])
 
 
-def centred_logits(probabilities):
-    logits = np.log(np.asarray(probabilities, dtype=np.float64))
-    return logits - logits.mean(-1, keepdims=True)
-
-
 def without_temperature(probabilities):
     """Logits of each run divided by their size."""
-    logits = centred_logits(probabilities)
+    logits = np.log(np.asarray(probabilities, dtype=np.float64))
+    logits -= logits.mean(-1, keepdims=True)
     return logits / np.sqrt(np.square(logits).mean((-1, -2), keepdims=True))
 
 
@@ -109,27 +102,11 @@ def test_without_steps_all_are_logistic(task):
 
 @pytest.mark.parametrize("name", PLAIN + SELF_TRAINED)
 def test_directions_reduce_the_features(name, task):
+    assert create(name, directions=3).fit(task).parameters is None  # only a single run is applied to other graphs
     prediction = create(name, directions=3).fit(task.select(np.array([0])))
     assert prediction.parameters["features/basis"].shape == (12, 3)
     assert prediction.parameters["weight"].shape == (1, 4, 3)
     assert create(name).bytes_per_run(task) > create(name, directions=3).bytes_per_run(task)
-
-
-@pytest.mark.parametrize("name", PLAIN + SELF_TRAINED)
-def test_apply_to_other_graphs(name, graph, task, make_graph):
-    method, order = create(name), np.random.default_rng(0).permutation(60)
-    assert method.fit(task).parameters is None  # only a single run is applied elsewhere
-    prediction = method.fit(task.select(np.array([2])))
-    shuffled = Graph(graph.adjacency[order][:, order], graph.features[order], class_names=graph.class_names)
-    found = method.apply(prediction.parameters, shuffled)
-    assert found.shape == (1, 1, 60, 3)
-    np.testing.assert_allclose(method.combined(found), prediction.probabilities[:, order], atol=1e-5)
-
-    unseen = make_graph(nodes=30, seed=5, sparse=False)
-    assert method.apply(prediction.parameters, unseen).shape == (1, 1, 30, 3)
-    narrower = replace(unseen, features=unseen.features[:, :-1])
-    with pytest.raises(InputError, match="the graph has 11 features, the model was trained on 12; use a graph"):
-        method.apply(prediction.parameters, narrower)
 
 
 @pytest.mark.parametrize("name", SELF_TRAINED)
@@ -166,3 +143,51 @@ def test_settles_where_its_formula_does(name, make_graph, dense_propagation):
     assert set(pseudo) <= set(np.flatnonzero(prediction.pseudo_labelled_at[0]))
     assert prediction.history["pseudo labels"].shape == (100, 1, 1)
     assert prediction.history["pseudo labels"][-1] == len(pseudo)
+
+
+# Correct and Smooth
+
+
+def adjacency_of(graph):
+    """S by its formula."""
+    weights = graph.adjacency.toarray().astype(np.float64)
+    degree = weights.sum(1)
+    root = np.where(degree > 0, 1 / np.sqrt(np.where(degree > 0, degree, 1)), 0)
+    return root[:, None] * weights * root
+
+
+def corrected_and_smoothed(adjacency, predicted, nodes, classes, alphas, steps):
+    """One run, line by line as the paper has it."""
+    labels = np.eye(predicted.shape[1])[classes]
+    error = np.zeros_like(predicted)
+    error[nodes] = labels - predicted[nodes]
+    place = error
+    for _ in range(steps):
+        place = np.clip(alphas[0] * adjacency @ place + (1 - alphas[0]) * error, -1, 1)
+    usual = np.abs(error[nodes]).sum(1).mean()
+    corrected = predicted.copy()
+    for node, moved in enumerate(place):
+        size = np.abs(moved).sum()
+        if size:
+            corrected[node] += moved * (usual / size if usual / size <= 1000 else 1)
+    corrected[nodes] = labels
+    place = corrected
+    for _ in range(steps):
+        place = np.clip(alphas[1] * adjacency @ place + (1 - alphas[1]) * corrected, 0, 1)
+    return place / place.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(("alphas", "steps"), [((0.98, 0.65), 50), ((0.5, 0.9), 3), ((0.5, 0.9), 0)])
+def test_correct_and_smooth_equals_the_formula(make_graph, alphas, steps):
+    given = make_graph(nodes=60, weighted=True, unreached=True)
+    graph = Graph(given.adjacency, given.features, np.where(np.arange(60) < 55, given.labels, -1))
+    splits = draw_splits(graph, [4, 2, 1], runs=2, seed=0) + draw_splits(graph, 1, runs=1, seed=1)
+    task = observe(graph, splits, seed=0)
+    settings = {"correction_alpha": alphas[0], "smoothing_alpha": alphas[1]}
+    settings |= {"correction_steps": steps, "smoothing_steps": steps}
+    found = create("correct-and-smooth", penalty=1e-2, **settings).fit(task)
+    assert found.parameters is None
+    predicted = create("logistic", penalty=1e-2).fit(task).probabilities.astype(np.float64)
+    for run, split in enumerate(splits):
+        arguments = adjacency_of(graph), predicted[run], split.train, graph.labels[split.train], alphas, steps
+        np.testing.assert_allclose(found.probabilities[run], corrected_and_smoothed(*arguments), atol=1e-4)

@@ -68,14 +68,6 @@ def test_weights_minimise_leave_one_out_error(make_graph):
     assert len(set(chosen)) == 2  # every run for itself
 
 
-def test_empty_features_get_class_shares(make_graph):
-    graph = make_graph(unreached=True)  # the last four nodes have no feature
-    found = create("mani-reg").fit(observe(graph, SPLITS, seed=0)).probabilities
-    for run, split in enumerate(SPLITS):
-        shares = np.bincount(graph.labels[split.train], minlength=3) / len(split.train)
-        np.testing.assert_allclose(found[run, -4:], np.tile(shares, (4, 1)), rtol=1e-5)
-
-
 def test_too_many_features_are_refused(make_graph, monkeypatch):
     monkeypatch.setattr("mtgcn.methods.mani_reg.MOST_FEATURES", 11)
     with pytest.raises(InputError, match=r"12 features exceed the limit of 11"):

@@ -132,7 +132,7 @@ def test_classifier_equals_gradient_descent(task):
 @pytest.mark.slow
 def test_edges_alone_tell_blocks_apart(make_graph):
     graph = make_graph(nodes=90, classes=2)
-    bare = Graph(graph.adjacency, labels=graph.labels)
+    bare = Graph(graph.adjacency, np.ones((90, 1)), graph.labels)
     splits = draw_splits(bare, 5, runs=2, seed=0)
     probabilities = create("planetoid").fit(observe(bare, splits, seed=0)).probabilities
     right = [probabilities[run, split.test].argmax(1) == bare.labels[split.test] for run, split in enumerate(splits)]

@@ -48,6 +48,7 @@ def same_registry_afterwards(monkeypatch):
 @pytest.mark.parametrize("own", [Frequencies, Inheriting])
 def test_register(own, two_runs):
     methods.register("frequencies", own)
+    methods.register("frequencies", own)  # the same again changes nothing
     method = methods.create("frequencies", pretend=1.0)
     assert isinstance(method, methods.Method)
     assert isinstance(method, own)
@@ -93,37 +94,25 @@ def test_entry_points(monkeypatch):
         methods.method_class("missing")
 
 
-@dataclass
-class Thawed:
-    def fit(self, task):
-        raise NotImplementedError
+WITH_FIT = {"fit": lambda self, task: None}
 
 
 @pytest.mark.parametrize(
-    ("own", "complaint"),
+    ("name", "own", "complaint"),
     [
-        (Thawed, "is not a frozen dataclass"),
-        (type("Plain", (), {"fit": lambda self, task: None}), "is not a frozen dataclass"),
-        (dataclass(frozen=True)(type("Unfit", (), {})), r"has no fit\(task\)"),
-        (Frequencies(), r"has no fit\(task\)"),
+        ("", Frequencies, "is empty or has spaces or commas"),
+        ("two words", Frequencies, "is empty or has spaces or commas"),
+        ("a,b", Frequencies, "is empty or has spaces or commas"),
+        ("gcn", Frequencies, "'gcn' is already GCNWithoutValidation; choose another name"),
+        ("own", dataclass(type("Thawed", (), WITH_FIT)), "is not a frozen dataclass"),
+        ("own", type("Plain", (), WITH_FIT), "is not a frozen dataclass"),
+        ("own", dataclass(frozen=True)(type("Unfit", (), {})), r"has no fit\(task\)"),
+        ("own", Frequencies(), r"has no fit\(task\)"),
     ],
 )
-def test_invalid_class_is_refused(own, complaint):
+def test_invalid_registration_is_refused(name, own, complaint):
     with pytest.raises(InputError, match=complaint):
-        methods.as_method_class(own)
-
-
-@pytest.mark.parametrize("name", ["", "two words", "a,b"])
-def test_invalid_names_are_refused(name):
-    with pytest.raises(InputError, match="is empty or has spaces or commas"):
-        methods.register(name, Frequencies)
-
-
-def test_taken_names_are_refused():
-    methods.register("frequencies", Frequencies)
-    methods.register("frequencies", Frequencies)  # the same again changes nothing
-    with pytest.raises(InputError, match="'gcn' is already GCNWithoutValidation; choose another name"):
-        methods.register("gcn", Frequencies)
+        methods.register(name, own)
 
 
 OWN_MODULE = """

@@ -8,10 +8,10 @@ import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
-from mtgcn.methods import create
+from mtgcn.methods import create, m3s
 from mtgcn.methods.base import supervised_step
-from mtgcn.methods.m3s import classes_by_cluster, default_stages
-from mtgcn.methods.self_training import most_absorbing
+from mtgcn.methods.m3s import classes_by_cluster, cluster_means, default_stages, farthest_first, k_means, nearest
+from mtgcn.nn.base import mean_of_peers
 from mtgcn.nn.networks import GCN
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import Nodes, observe, run_seed
@@ -32,11 +32,11 @@ def pairs(marks, run=0):
 
 
 def trained(task, method, rounds):
-    """A GCN trained on one label set after another, and what it believes in the end."""
+    """Probabilities of a GCN trained on one label set after another."""
     network = GCN(task, 1, method)
     phases = [Phase(EPOCHS, lambda task=task: supervised_step(network, task)) for task in rounds]
     train(network, phases, Adam(method.learning_rate, method.weight_decay))
-    return network
+    return mean_of_peers(network.probabilities())
 
 
 def with_labels(task, rows):
@@ -62,6 +62,12 @@ def surest(probabilities, labelled, per_class):
     return taken
 
 
+def grown(task, probabilities, per_class):
+    """The task with the surest of those predicted as each class."""
+    labelled = task.labelled.index.numpy()
+    return with_labels(task, [surest(*run, per_class) for run in zip(probabilities, labelled, strict=True)])
+
+
 def absorbing(graph, alpha, labelled, classes, per_class):
     """Algorithm 1 of Li et al. by a loop, with a dense inverse."""
     weights = graph.adjacency.toarray().astype(np.float64)
@@ -74,16 +80,6 @@ def absorbing(graph, alpha, labelled, classes, per_class):
     return taken
 
 
-def test_walks_on_a_small_graph_by_hand():
-    # A path of five, a label at each end. From the ends inward a walk is absorbed there ever less often, so each class
-    # takes its end's neighbour first and the middle second, which both classes then claim.
-    graph = Graph(adjacency=np.eye(5, k=1) + np.eye(5, k=-1), labels=[0, -1, -1, -1, 1])
-    task = observe(graph, [Split([0, 4], [], [])], seed=0)
-    assert pairs(most_absorbing(task, 1, alpha=0.01)) == {(1, 0), (3, 1)}
-    assert pairs(most_absorbing(task, 2, alpha=0.01)) == {(1, 0), (2, 0), (3, 1), (2, 1)}
-    assert pairs(most_absorbing(task, 9, alpha=0.01)) == {(node, number) for node in (1, 2, 3) for number in (0, 1)}
-
-
 def test_co_training_equals_gcn_on_walk_labels(task):
     method = create("co-training", per_class=3, epochs=EPOCHS, alpha=0.05)
     found = method.fit(task)
@@ -91,9 +87,7 @@ def test_co_training_equals_gcn_on_walk_labels(task):
         absorbing(task.graph, 0.05, index.numpy(), classes.numpy(), 3)
         for index, classes in zip(task.labelled.index, task.labelled.classes, strict=True)
     ]
-    network = trained(task, method, [with_labels(task, rows)])
-    expected = network.probabilities()[..., 0].permute(2, 0, 1)
-    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    np.testing.assert_allclose(found.probabilities, trained(task, method, [with_labels(task, rows)]), atol=1e-5)
     for run, row in enumerate(rows):
         assert set(np.flatnonzero(found.pseudo_labelled_at[run])) == {node for node, _ in row}
         assert set(found.pseudo_labelled_at[run]) == {0, 1}
@@ -102,16 +96,15 @@ def test_co_training_equals_gcn_on_walk_labels(task):
 @pytest.mark.parametrize("name", ["self-training", "union", "intersection"])
 def test_one_growth(task, name):
     method = create(name, per_class=4, epochs=EPOCHS, dropout=0.0)
-    probabilities = trained(task, method, [task]).probabilities()[..., 0].permute(2, 0, 1).numpy()
+    probabilities = trained(task, method, [task])
     rows = []
     for run, index in enumerate(task.labelled.index.numpy()):
         own = set(surest(probabilities[run], index, 4))
         walks = set(absorbing(task.graph, 1e-6, index, task.labelled.classes[run].numpy(), 4))
         rows.append(sorted({"self-training": own, "union": own | walks, "intersection": own & walks}[name]))
     assert all(rows)
-    expected = trained(task, method, [task, with_labels(task, rows)]).probabilities()[..., 0].permute(2, 0, 1)
     found = method.fit(task)
-    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    np.testing.assert_allclose(found.probabilities, trained(task, method, [task, with_labels(task, rows)]), atol=1e-5)
     for run, row in enumerate(rows):
         assert set(np.flatnonzero(found.pseudo_labelled_at[run])) == {node for node, _ in row}
         assert set(found.pseudo_labelled_at[run]) == {0, EPOCHS + 1}
@@ -121,12 +114,9 @@ def test_multi_stage_divides_labels_among_stages(task):
     method = create("multi-stage", per_class=5, stages=3, epochs=EPOCHS, dropout=0.0, fresh_stages=False)
     rounds = [task]
     for _ in range(3):
-        probabilities = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1).numpy()
-        labelled = rounds[-1].labelled.index.numpy()
-        rounds.append(with_labels(rounds[-1], [surest(probabilities[run], labelled[run], 2) for run in range(2)]))
-    expected = trained(task, method, rounds).probabilities()[..., 0].permute(2, 0, 1)
+        rounds.append(grown(rounds[-1], trained(task, method, rounds), 2))
     found = method.fit(task)
-    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    np.testing.assert_allclose(found.probabilities, trained(task, method, rounds), atol=1e-5)
     assert set(found.pseudo_labelled_at[0]) == {0, EPOCHS + 1, 2 * EPOCHS + 1, 3 * EPOCHS + 1}
     assert len(found.history["supervised"]) == 4 * EPOCHS
 
@@ -183,16 +173,9 @@ def test_restart_keeps_labels(task, name):
 def test_fresh_stages(task):
     method = create("multi-stage", per_class=4, stages=2, epochs=EPOCHS, dropout=0.0)
     second = dataclasses.replace(task, seeds=tuple(run_seed(seed, 1) for seed in task.seeds))
-
-    def grown(before, network):
-        probabilities = network.probabilities()[..., 0].permute(2, 0, 1).numpy()
-        labelled = before.labelled.index.numpy()
-        return with_labels(before, [surest(probabilities[run], labelled[run], 2) for run in range(2)])
-
-    once = grown(task, trained(task, method, [task]))
-    twice = grown(once, trained(second, method, [once]))
-    expected = trained(second, method, [once, twice]).probabilities()[..., 0].permute(2, 0, 1)
-    np.testing.assert_allclose(method.fit(task).probabilities, expected, atol=1e-5)
+    once = grown(task, trained(task, method, [task]), 2)
+    twice = grown(once, trained(second, method, [once]), 2)
+    np.testing.assert_allclose(method.fit(task).probabilities, trained(second, method, [once, twice]), atol=1e-5)
 
 
 def test_stages_of_the_paper():
@@ -216,3 +199,65 @@ def test_different_stages_are_refused():
 def test_per_class_may_exceed_nodes(task, name):
     found = create(name, per_class=1000, epochs=1).fit(task).probabilities
     assert np.isfinite(found).all()
+
+
+# k-means of M3S, with centres that start farthest apart
+
+
+def stacked(*runs):
+    return torch.tensor(runs, dtype=torch.float32)
+
+
+def same_partition(first, second):
+    return np.array_equal(np.equal.outer(first, first), np.equal.outer(second, second))
+
+
+def test_initial_centres_are_far_apart():
+    # The mean is 3.2: farthest from it is 10; farthest from 10 is 0; then 4 is 4 away, 2 and 1 less.
+    points = stacked([[0.0], [1], [2], [4], [10]], [[10.0], [4], [2], [1], [0]])
+    assert farthest_first(points, 3).squeeze(2).tolist() == [[10, 0, 4], [10, 0, 4]]
+
+
+def test_first_of_equally_near_centres_wins():
+    assert nearest(stacked([[1.0]]), stacked([[2.0], [0.0]])).tolist() == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("points", "clusters", "expected"),
+    [
+        # Centres start at 11, 0 and 4; 2 goes to 0. The means are then 10.5, 1 and 4, and nothing changes any more.
+        ([[0.0], [1], [2], [4], [10], [11]], 3, [0, 0, 0, 1, 2, 2]),
+        ([[0.0], [1], [5], [6]], 4, range(4)),
+        ([[0.0], [1], [5], [6]], 9, range(4)),
+        ([[0.0]] * 5, 3, [0] * 5),
+    ],
+    ids=["by hand", "one each", "more clusters than points", "equal points"],
+)
+def test_k_means_partition(points, clusters, expected):
+    assert same_partition(k_means(stacked(points), clusters)[0], expected)
+
+
+def test_no_point_is_nearer_to_another_mean(monkeypatch):
+    monkeypatch.setattr(m3s, "MAX_ROUNDS", 200)
+    monkeypatch.setattr(m3s, "POINTS_AT_ONCE", 7)  # several blocks
+    points = torch.from_numpy(np.random.default_rng(0).random((3, 60, 4)))
+    cluster = k_means(points, 5)
+    for run in range(3):
+        means = np.stack([points[run][cluster[run] == number].mean(0) for number in range(5)])
+        distances = ((points[run].numpy()[:, None] - means) ** 2).sum(2)
+        assert np.array_equal(distances.argmin(1), cluster[run])
+
+
+def test_k_means_is_order_invariant_and_runs_are_independent():
+    points = torch.from_numpy(np.random.default_rng(1).random((2, 50, 3)))
+    order = np.random.default_rng(2).permutation(50)
+    together = k_means(points, 6)
+    assert torch.equal(together[:, order], k_means(points[:, order], 6))
+    assert torch.equal(k_means(points[1:], 6), together[1:])
+
+
+def test_cluster_means_of_counted_points():
+    cluster, counted = torch.tensor([[0, 0, 1]]), torch.tensor([[True, True, False]])
+    means, count = cluster_means(stacked([[1.0], [3], [8]]), cluster, 3, counted)
+    assert means.squeeze(2).tolist() == [[2, 0, 0]]
+    assert count.tolist() == [[2, 0, 0]]

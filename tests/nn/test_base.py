@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 import torch
 
+from dense_networks import model_parameters
 from mtgcn.nn.base import NetworkSettings, each_peer, mean_of_peers, rows_at
 from mtgcn.nn.layers import DropoutStream, uniform
 from mtgcn.nn.networks import GCN
 from mtgcn.task import MISSING
+
+
+def parameters_of(network, run, peer):
+    return [*model_parameters(network, run, peer).values()]
 
 
 def same(one, other):
@@ -27,28 +32,28 @@ def test_rows_and_means_by_hand():
 
 
 @pytest.mark.parametrize("init", ["uniform", "glorot"])
-def test_initial_weights_fill_their_range(two_runs, weights_of, init):
+def test_initial_weights_fill_their_range(two_runs, init):
     network = GCN(two_runs, 2, NetworkSettings(hidden_channels=25, init=init))
     bounds = {"uniform": [1 / 5, 1 / np.sqrt(3)], "glorot": [np.sqrt(6 / (12 + 25)), np.sqrt(6 / (25 + 3))]}[init]
     for run, peer in np.ndindex(2, 2):
-        weights = weights_of(network, run, peer)
+        weights = parameters_of(network, run, peer)
         for weight, bias, bound in zip(weights[::2], weights[1::2], bounds, strict=True):
             assert 0.8 * bound < weight.max() <= bound
             assert -bound <= weight.min() < -0.8 * bound
             assert 0 < bias.abs().max() <= bound if init == "uniform" else not bias.any()
 
 
-def test_initial_weights_depend_on_seed_and_peer_alone(two_runs, weights_of):
+def test_initial_weights_depend_on_seed_and_peer_alone(two_runs):
     network, again = (GCN(two_runs, 2, NetworkSettings()) for _ in range(2))
     single = GCN(list(two_runs.chunks(1))[1], 2, NetworkSettings())
-    models = [weights_of(network, run, peer) for run, peer in np.ndindex(2, 2)]
+    models = [parameters_of(network, run, peer) for run, peer in np.ndindex(2, 2)]
     assert not any(any(same(*pair)) for pair in combinations(models, 2))
     for peer in range(2):
-        assert all(same(models[2 + peer], weights_of(again, 1, peer)))
-        assert all(same(models[2 + peer], weights_of(single, 0, peer)))
+        assert all(same(models[2 + peer], parameters_of(again, 1, peer)))
+        assert all(same(models[2 + peer], parameters_of(single, 0, peer)))
 
 
-def test_copy_runs_copies_marked_runs(two_runs, weights_of):
+def test_copy_runs_copies_marked_runs(two_runs):
     network, fresh = (GCN(two_runs, 2, NetworkSettings()) for _ in range(2))
     before = network.clone_parameters()
     target = {name: torch.zeros_like(values) for name, values in before.items()}
@@ -56,8 +61,8 @@ def test_copy_runs_copies_marked_runs(two_runs, weights_of):
     network.load_state_dict(target)
     assert before["weight0"][:, 0].any()  # a clone does not follow the network
     for peer in range(2):
-        assert not any(part.any() for part in weights_of(network, 0, peer))
-        assert all(same(weights_of(network, 1, peer), weights_of(fresh, 1, peer)))
+        assert not any(part.any() for part in parameters_of(network, 0, peer))
+        assert all(same(parameters_of(network, 1, peer), parameters_of(fresh, 1, peer)))
 
 
 # Dropout and initial weights

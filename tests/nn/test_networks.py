@@ -9,51 +9,15 @@ import scipy.sparse as sp
 import torch
 from torch.nn.functional import elu
 
+from dense_networks import appnp, chebyshev, gcn, model_parameters
 from mtgcn.graph import Graph
-from mtgcn.linalg.normalisation import normalized_laplacian, scaled_laplacian
+from mtgcn.linalg.normalisation import scaled_laplacian
 from mtgcn.methods.chebyshev import ChebyshevFilters
 from mtgcn.nn import networks
 from mtgcn.nn.base import MLP, NetworkSettings, rows_at
 from mtgcn.nn.networks import APPNP, GAT, GCN, HEADS, Chebyshev
 from mtgcn.splits import Split, draw_splits
 from mtgcn.task import observe
-
-
-def gcn(graph, propagation, features, weight0, bias0, weight1, bias1):
-    return propagation @ torch.relu(propagation @ features @ weight0 + bias0) @ weight1 + bias1
-
-
-def appnp(graph, propagation, features, weight0, bias0, weight1, bias1):
-    start = torch.relu(features @ weight0 + bias0) @ weight1 + bias1
-    place = start
-    for _ in range(10):
-        place = 0.9 * propagation @ place + 0.1 * start
-    return place
-
-
-def chebyshev(degree):
-    def logits(graph, propagation, features, weight0, bias0, weight1, bias1):
-        polynomials = chebyshev_polynomials(graph, degree)
-
-        def layer(inputs, weight):
-            parts = weight.chunk(degree + 1, 1)
-            return sum(one @ inputs @ part for one, part in zip(polynomials, parts, strict=True))
-
-        return layer(torch.relu(layer(features, weight0) + bias0), weight1) + bias1
-
-    return logits
-
-
-def chebyshev_polynomials(graph, degree):
-    """T_0 … T_degree of 2 L / λ - I."""
-    adjacency = graph.adjacency.toarray().astype(np.float64)
-    scale = np.array([1 / np.sqrt(one) if one else 0 for one in adjacency.sum(1)])
-    laplacian = np.eye(len(scale)) - scale[:, None] * adjacency * scale
-    scaled = torch.from_numpy(2 * laplacian / np.linalg.eigvalsh(laplacian).max() - np.eye(len(scale)))
-    polynomials = [torch.eye(len(scale), dtype=torch.float64), scaled]
-    while len(polynomials) <= degree:
-        polynomials.append(2 * scaled @ polynomials[-1] - polynomials[-2])
-    return polynomials[: degree + 1]
 
 
 def attention(graph, propagation, features, weight0, attention0, bias0, weight1, attention1, bias1):
@@ -79,19 +43,6 @@ NETWORKS = {
     **{f"chebyshev {k}": (Chebyshev, chebyshev(k)) for k in (1, 2, 4)},
     "mlp": (MLP, chebyshev(0)),
 }
-
-
-def model_parameters(network, run, peer, *, gradient=False):
-    """Copies of one model's parameters, or of their gradients, in doubles."""
-    values = {name: getattr(network, name) for name in network._run_axis}
-    return {
-        name: (value.grad if gradient else value.detach())
-        .select(network._run_axis[name], run)
-        .select(network._run_axis[name], peer)
-        .double()
-        .clone()
-        for name, value in values.items()
-    }
 
 
 @pytest.mark.parametrize(
@@ -229,26 +180,15 @@ def test_input_dropout_passes_gradient_where_it_keeps():
     assert network.weight0.grad.flatten().tolist() == pytest.approx(expected)
 
 
-def test_embeddings_match_dense(two_runs, dense_propagation, dense_features, weights_of):
+def test_embeddings_match_dense(two_runs, dense_propagation, dense_features):
     network = GCN(two_runs, 2, NetworkSettings())  # in training mode, but without dropout
     propagation, features = dense_propagation(two_runs.graph), dense_features(two_runs.graph)
     found = network.embeddings()
     for run, peer in ((0, 0), (1, 0), (1, 1)):
-        weight0, bias0, *_ = weights_of(network, run, peer)
+        weight0, bias0, *_ = model_parameters(network, run, peer).values()
         expected = propagation @ torch.relu(propagation @ features @ weight0 + bias0)
         np.testing.assert_allclose(found[:, run, peer], expected, atol=1e-5)
     assert not found.requires_grad
-
-
-def test_laplacian_of_a_path_by_hand():
-    path = Graph(np.array([[0, 1, 0, 0], [1, 0, 4, 0], [0, 4, 0, 0], [0, 0, 0, 0]]))
-    # Degrees 1, 5, 4 and 0: off the diagonal stand -1 / sqrt(1 · 5) and -4 / sqrt(5 · 4).
-    expected = np.eye(4)
-    expected[0, 1] = expected[1, 0] = -1 / np.sqrt(5)
-    expected[1, 2] = expected[2, 1] = -4 / np.sqrt(20)
-    np.testing.assert_allclose(normalized_laplacian(path).toarray(), expected, atol=1e-12)
-    # A path is bipartite, so the largest eigenvalue is 2 and L̃ = L - I.
-    np.testing.assert_allclose(scaled_laplacian(path).toarray(), expected - np.eye(4), atol=1e-6)
 
 
 @pytest.mark.parametrize("nodes", [40, 150])  # all eigenvalues, or the largest by Lanczos

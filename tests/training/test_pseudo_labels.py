@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -7,9 +5,6 @@ import torch
 from mtgcn.graph import Graph
 from mtgcn.task import MISSING, Nodes
 from mtgcn.training.pseudo_labels import (
-    PseudoLabels,
-    certainty,
-    confidence,
     default_per_class,
     joined,
     labelled_mask,
@@ -31,27 +26,6 @@ def taken(chosen, run=0, peer=0):
     nodes, filled = (part[:, run, peer].view(-1, chosen.per_class) for part in (chosen.nodes, chosen.filled))
     assert (filled.int().diff(dim=1) <= 0).all()
     return [row[full].tolist() for row, full in zip(nodes, filled, strict=True)]
-
-
-def test_algorithm_1_by_hand():
-    # node        0    1    2    3    4    5      Node 5 is labelled. Nodes 0 and 2 have equal confidence: the first
-    # class       0    0    0    2    2    0      one wins. No node is predicted as class 1, two as class 2.
-    # confidence  .6   .9   .6   .5   .7   .99
-    confidence = stacked([0.6, 0.9, 0.6, 0.5, 0.7, 0.99])
-    predicted = stacked([0, 0, 0, 2, 2, 0])
-    exclude = torch.tensor([False] * 5 + [True])[:, None]
-
-    def choose(per_class):
-        return most_confident(confidence, predicted, classes=3, per_class=per_class, exclude=exclude)
-
-    assert taken(choose(1)) == [[1], [], [4]]
-    assert taken(choose(2)) == [[1, 0], [], [4, 3]]
-    assert taken(choose(3)) == [[1, 0, 2], [], [4, 3]]  # class 2 has fewer than asked for
-    assert taken(choose(6)) == [[1, 0, 2], [], [4, 3]]
-    assert choose(2).count.tolist() == [[4]]
-    assert choose(2).classes.flatten().tolist() == [0, 0, 1, 1, 2, 2]
-    exclude[:] = True
-    assert taken(choose(2)) == [[], [], []]
 
 
 def test_probability_of_one_is_most_confident():
@@ -82,52 +56,12 @@ def test_most_confident_matches_algorithm_1(algorithm_1, levels, seed):
         per_class=per_class,
         exclude=torch.from_numpy(exclude),
     )
+    assert chosen.classes.flatten().tolist() == np.repeat(np.arange(classes), per_class).tolist()
     for run, peer in np.ndindex(runs, peers):
         unlabelled = set(np.flatnonzero(~exclude[:, run]))
         expected = algorithm_1(confidence[:, run, peer], predicted[:, run, peer], unlabelled, classes, per_class)
         assert taken(chosen, run, peer) == expected
         assert chosen.count[run, peer] == sum(map(len, expected))
-
-
-def test_rows_and_next_peer_by_hand():
-    # Two slots, one run, three peers; node n of peer p holds 10 n + p for its one class.
-    nodes = torch.tensor([[[0, 1, 2]], [[3, 3, 0]]])
-    filled = torch.tensor([[[True, True, True]], [[True, True, False]]])
-    chosen = PseudoLabels(nodes, filled, per_class=1)
-    values = (torch.arange(4)[:, None, None, None] * 10 + torch.arange(3)).float()
-    assert chosen.rows(values)[:, 0, 0].tolist() == [[0, 11, 22], [30, 31, 2]]
-    moved = chosen.from_next_peer()
-    assert moved.nodes[:, 0].tolist() == [[1, 2, 0], [3, 0, 3]]
-    assert moved.filled[1, 0].tolist() == [True, False, True]
-
-
-def test_own_class_by_hand():
-    # Two slots for each of three classes, one run, two peers: 100 slot + 10 class + peer.
-    rows = torch.arange(6)[:, None, None, None] * 100 + torch.arange(3)[:, None, None] * 10 + torch.arange(2)
-    chosen = PseudoLabels(torch.zeros(6, 1, 2, dtype=torch.int64), torch.ones(6, 1, 2, dtype=torch.bool), per_class=2)
-    own = chosen.own_class(rows.float())
-    assert own.shape == (6, 1, 2)
-    assert own[:, 0].tolist() == [[0, 1], [100, 101], [210, 211], [310, 311], [420, 421], [520, 521]]
-
-
-def test_confidence_by_hand():
-    logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, -90.0], [0.0, 0.0, 200.0]]) * math.log(2)
-    sure, predicted = confidence(logits)
-    # 2, 8 and 4 of 14; a tie, which the lower class wins; a certain prediction.
-    torch.testing.assert_close(sure, torch.tensor([8 / 14, 1 / 2, 1.0]))
-    assert predicted.tolist() == [1, 0, 2]
-    stacked_sure, stacked_predicted = confidence(logits[:, :, None, None])
-    torch.testing.assert_close(stacked_sure[:, 0, 0], sure)
-    assert torch.equal(stacked_predicted[:, 0, 0], predicted)
-
-
-def test_certainty_by_hand():
-    probabilities = torch.tensor([[0.5, 0.25, 0.25], [1.0, 1e-30, 1e-30], [1 / 3] * 3, [0.5, 0.5, 1e-30]])
-    log2, log3 = math.log(2), math.log(3)
-    expected = torch.tensor([1 - 1.5 * log2 / log3, 1, 0, 1 - log2 / log3])
-    torch.testing.assert_close(certainty(probabilities.log()), expected, atol=1e-6, rtol=0)
-    stacked_certainty = certainty(probabilities.log().flip(0)[:, :, None, None])
-    torch.testing.assert_close(stacked_certainty[:, 0, 0], expected.flip(0), atol=1e-6, rtol=0)
 
 
 def test_labelled_mask(two_runs):
@@ -156,14 +90,6 @@ def ring(nodes, name=""):
 )
 def test_default_per_class(graph, per_class):
     assert default_per_class(graph) == per_class
-
-
-def test_chosen_by_any_peer():
-    # Two slots, two runs, two peers; of the second run's first peer no slot is filled, and names node 0.
-    nodes = torch.tensor([[[1, 2], [0, 4]], [[2, 3], [0, 4]]])
-    filled = torch.tensor([[[True, True], [False, True]], [[True, False], [False, False]]])
-    marks = PseudoLabels(nodes, filled, per_class=1).chosen_by_any(5)
-    assert marks.T.nonzero().tolist() == [[0, 1], [0, 2], [1, 4]]
 
 
 NONE_LABELLED = torch.zeros(5, 1, dtype=torch.bool)
@@ -195,13 +121,9 @@ def test_most_confident_per_class():
     labelled = torch.tensor([True, False, False, False, True])[:, None]
     # Node 1 comes after 2 in class 0; class 1 has node 3 alone, and takes no node that is predicted as class 0.
     assert torch.equal(most_confident_per_class(logits, 2, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
-    assert torch.equal(most_confident_per_class(logits, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
-    # Only the first peer counts.
+    # Empty slots do not mark node 0, and only the first peer counts.
     two_peers = torch.cat([logits, logits.flip(1)], -1)
     assert torch.equal(most_confident_per_class(two_peers, 9, labelled), marks_of([(2, 0), (1, 0), (3, 1)]))
-    # Empty slots of a class without predictions do not mark node 0.
-    logits = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0], [0.0, 5.0]])[..., None, None]
-    assert torch.equal(most_confident_per_class(logits, 1, NONE_LABELLED), marks_of([(4, 1)]))
 
 
 def test_top_nodes_of_each_run():

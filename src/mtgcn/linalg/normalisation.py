@@ -101,14 +101,13 @@ def scaled_laplacian(graph: Graph) -> sp.csr_array:
     """
     laplacian, nodes = normalized_laplacian(graph), graph.num_nodes
     largest = MAX_EIGENVALUE
-    if laplacian.nnz:  # a graph of self-loops has the Laplacian 0, which needs no scaling
-        if nodes < MIN_LANCZOS_SIZE:
-            largest = float(np.linalg.eigvalsh(laplacian.toarray())[-1])
-        else:
-            start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
-            # There is no convergence if weights differ by many orders of magnitude; the bound serves as well.
-            with suppress(ArpackError):
-                largest = float(eigsh(laplacian, 1, which="LA", v0=start, return_eigenvectors=False)[0])
+    if nodes < MIN_LANCZOS_SIZE:
+        largest = float(np.linalg.eigvalsh(laplacian.toarray())[-1])
+    else:
+        start = np.random.default_rng(0).random(nodes)  # fixed, for reproducible results
+        # There is no convergence if weights differ by many orders of magnitude; the bound serves as well.
+        with suppress(ArpackError):
+            largest = float(eigsh(laplacian, 1, which="LA", v0=start, return_eigenvectors=False)[0])
     scaled = 2 / (largest if largest > MIN_EIGENVALUE else MAX_EIGENVALUE) * laplacian
     return sp.csr_array(scaled - sp.eye_array(nodes), dtype=np.float32)
 

@@ -76,7 +76,9 @@ def on_device(array: np.ndarray, kind: type[np.generic], device: torch.device) -
     """A copy of the array on the device, with this data type."""
     if device.type == "cpu" or array.size * np.dtype(kind).itemsize <= PIECE:
         return torch.from_numpy(np.array(array, dtype=kind)).to(device)
-    return sent_in_pieces(array, kind, device)
+    sent = torch.empty(array.shape, dtype=torch.from_numpy(np.empty(0, dtype=kind)).dtype, device=device)
+    copy_in_pieces(sent, np.ascontiguousarray(array), to_device=True)
+    return sent
 
 
 def on_host(tensor: Tensor) -> np.ndarray[Any, Any]:
@@ -85,44 +87,29 @@ def on_host(tensor: Tensor) -> np.ndarray[Any, Any]:
     if tensor.device.type == "cpu":
         return tensor.numpy()
     tensor = tensor.contiguous()
-    return tensor.cpu().numpy() if tensor.nbytes <= PIECE else received_in_pieces(tensor)
-
-
-def sent_in_pieces(array: np.ndarray, kind: type[np.generic], device: torch.device) -> Tensor:
-    given = np.ascontiguousarray(array).reshape(-1)
-    sent = torch.empty(array.shape, dtype=torch.from_numpy(np.empty(0, dtype=kind)).dtype, device=device)
-
-    def send(piece: Tensor, block: Tensor, where: slice) -> None:
-        np.copyto(block.numpy(), given[where], casting="same_kind")
-        piece.copy_(block)  # waits for the copy, so that the memory may be reused
-
-    _each_piece(sent, send)
-    return sent
-
-
-def received_in_pieces(tensor: Tensor) -> np.ndarray[Any, Any]:
+    if tensor.nbytes <= PIECE:
+        return tensor.cpu().numpy()
     received = torch.empty(tensor.shape, dtype=tensor.dtype).numpy()
-    flat = received.reshape(-1)
-
-    def receive(piece: Tensor, block: Tensor, where: slice) -> None:
-        block.copy_(piece)
-        np.copyto(flat[where], block.numpy())
-
-    _each_piece(tensor, receive)
+    copy_in_pieces(tensor, received, to_device=False)
     return received
 
 
-def _each_piece(tensor: Tensor, move: Callable[[Tensor, Tensor, slice], None]) -> None:
-    """Call `move` on every piece of the tensor, with a block in main memory and the slice of the piece."""
-    flat = tensor.view(-1)
+def copy_in_pieces(tensor: Tensor, array: np.ndarray, *, to_device: bool) -> None:
+    """Copy an array to a tensor of its shape or, unless `to_device`, the tensor to the array; both are contiguous."""
+    flat, host = tensor.view(-1), array.reshape(-1)
     if flat.is_cuda:  # since streams of other threads do not wait for this one
         torch.cuda.current_stream(flat.device).synchronize()
 
-    def work(where: slice) -> None:
+    def copy(where: slice) -> None:
         block = torch.empty(where.stop - where.start, dtype=flat.dtype, pin_memory=flat.is_cuda)
-        move(flat[where], block, where)
+        if to_device:
+            np.copyto(block.numpy(), host[where], casting="same_kind")
+            flat[where].copy_(block)  # waits for the copy, so that the memory may be reused
+        else:
+            block.copy_(flat[where])
+            np.copyto(host[where], block.numpy())
 
-    each_block(blocks_of_rows(len(flat), at_once=PIECE // flat.element_size()), work, TRANSFER_THREADS)
+    each_block(blocks_of_rows(len(flat), at_once=PIECE // flat.element_size()), copy, TRANSFER_THREADS)
 
 
 def reshaped(fresh: Tensor, shape: Sequence[int]) -> Tensor:

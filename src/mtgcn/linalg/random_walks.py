@@ -179,11 +179,6 @@ class AbsorbingWalk:
         return splu(sp.csc_array(self.matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
-def solving_bytes(num_nodes: int, labelled: int) -> int:
-    """Approximate memory (bytes) of a solution for `labelled` nodes: eight columns for each."""
-    return 8 * 8 * min(SOLVED_AT_ONCE, num_nodes * labelled)
-
-
 @cached_per_graph
 def absorbing_walk(graph: Graph, alpha: float) -> AbsorbingWalk:
     """The walk on a graph, cached for every α."""

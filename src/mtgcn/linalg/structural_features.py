@@ -3,7 +3,6 @@ random code for each connected component."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from mtgcn.errors import InputError
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.node_keys import keyed_normal, node_keys, splitmix64
 from mtgcn.linalg.normalisation import normalized_adjacency, relative_adjacency
-from mtgcn.linalg.operators import SparseOperator
+from mtgcn.linalg.operators import SparseOperator, blocks_of_rows
 from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ MAX_WALK = 80
 ROUNDS, STEPS = 2, 10  # rounds of subspace iteration, and products with Â in each
 OVERSAMPLING = 8  # additional columns, which make the leading ones more exact
 COLUMNS_AT_ONCE = 32  # columns multiplied together
-ROWS_AT_ONCE = 2**16
 NEGLIGIBLE = 1e-11  # smaller eigenvalues, relative to the largest, are rounding errors
 
 
@@ -80,19 +78,19 @@ def structural_features(
         return walked.numpy()
 
     for _ in range(ROUNDS):
-        for columns in _column_slices(basis):
+        for columns in blocks_of_rows(basis.shape[1], at_once=COLUMNS_AT_ONCE):
             walked = propagated(columns, STEPS)
             for _ in range(2):  # twice, against rounding errors
                 walked -= components @ (components.T @ walked)
             basis[:, columns] = walked
         # Orthonormalise with the eigenvectors of the Gram matrix; dependent columns are dropped.
-        products = sum(part.T.astype(np.float64) @ part for part in _row_parts(basis))
+        products = sum(basis[rows].T.astype(np.float64) @ basis[rows] for rows in blocks_of_rows(len(basis)))
         lengths, combine = np.linalg.eigh(products)
         independent = lengths > NEGLIGIBLE * lengths.max(initial=np.finfo(np.float32).tiny)
         basis = _combined(basis, combine[:, independent] / np.sqrt(lengths[independent]))
     # The leading eigenvectors of W within the span of the basis, scaled by their eigenvalues.
     products = np.empty((basis.shape[1],) * 2)
-    for columns in _column_slices(basis):
+    for columns in blocks_of_rows(basis.shape[1], at_once=COLUMNS_AT_ONCE):
         products[:, columns] = basis.T @ propagated(columns, 1)
     eigenvalues, combine = np.linalg.eigh((products + products.T) / 2)  # of Â
     strength = np.mean([eigenvalues**steps for steps in range(1, MAX_WALK + 1)], axis=0)  # of W
@@ -105,14 +103,6 @@ def structural_features(
 def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """columns · weights, computed in place."""
     weights = weights.astype(np.float32)
-    for part in _row_parts(columns):
-        part[:, : weights.shape[1]] = part @ weights
+    for rows in blocks_of_rows(len(columns)):
+        columns[rows, : weights.shape[1]] = columns[rows] @ weights
     return columns[:, : weights.shape[1]]
-
-
-def _row_parts(matrix: np.ndarray) -> Iterator[np.ndarray]:
-    return (matrix[start : start + ROWS_AT_ONCE] for start in range(0, len(matrix), ROWS_AT_ONCE))
-
-
-def _column_slices(matrix: np.ndarray) -> Iterator[slice]:
-    return (slice(start, start + COLUMNS_AT_ONCE) for start in range(0, matrix.shape[1], COLUMNS_AT_ONCE))

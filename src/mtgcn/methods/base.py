@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
+from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.environment import Device, threads_for, usual_torch
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
@@ -22,14 +24,14 @@ from mtgcn.memory import check_fits, default_budget, trim_freed_blocks
 from mtgcn.nn.base import CLASSES, NetworkSettings, StackedNetwork, each_peer, mean_of_peers
 from mtgcn.nn.networks import GCN
 from mtgcn.settings import NonNegativeInt, Settings
-from mtgcn.shapes import Float
+from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 from mtgcn.task import Nodes, PeerProbabilities, Prediction, Task, observe
 from mtgcn.training.loop import Adam, Phase, Step, train
-from mtgcn.training.losses import Reduction, supervised_loss
 
 CPU = torch.device("cpu")
 Parameters = Mapping[str, np.ndarray]  # trained parameters, with runs as the first axis
+Reduction = Literal["mean", "sum"]
 
 
 def _with_usual_torch(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,6 +214,26 @@ def supervised_step(network: StackedNetwork, task: Task, reduction: Reduction = 
     """The supervised loss, computed at the labelled nodes only."""
     log_probabilities = network.logits_at(task.labelled.index).log_softmax(CLASSES)
     return Step({"supervised": supervised_loss(log_probabilities, task.labelled, reduction, task.communicator)})
+
+
+def supervised_loss(
+    log_probabilities: Float[Tensor, "labelled classes runs peers"],
+    labelled: Nodes,
+    reduction: Reduction = "mean",
+    communicator: Communicator = ONE_PROCESS,
+) -> Float[Tensor, "runs peers"]:
+    """Cross-entropy of every model, given its log-probabilities at the labelled nodes. With several processes, each
+    returns a partial sum."""
+    classes = labelled.classes.T[:, None, :, None].expand(-1, 1, -1, log_probabilities.shape[-1])
+    target_log_prob = log_probabilities.gather(CLASSES, classes).squeeze(CLASSES)  # labelled, runs, peers
+    present = labelled.present.T[..., None]
+    return reduced(-torch.where(present, target_log_prob, 0), communicator.sum(present.sum(0)), reduction)
+
+
+def reduced(
+    terms: Float[Tensor, "terms runs peers"], count: Int[Tensor, "runs any"], reduction: Reduction
+) -> Float[Tensor, "runs peers"]:
+    return terms.sum(0) / count.clamp(min=1) if reduction == "mean" else terms.sum(0)
 
 
 def task_of(method: Method, graph: Graph, splits: Sequence[Split], seed: int, device: Device = "cpu") -> Task:

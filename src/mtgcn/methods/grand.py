@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.methods.base import TrainedOnLabels
+from mtgcn.methods.base import TrainedOnLabels, supervised_loss
 from mtgcn.nn.base import CLASSES, NODES, PEERS, FeatureScaling, StackedNetwork, rows_at
 from mtgcn.nn.layers import DropoutStream, modelwise_product
 from mtgcn.nn.networks import MLPWithAdjacency
@@ -26,7 +26,6 @@ from mtgcn.settings import NonNegativeFloat, NonNegativeInt, PositiveFloat, Posi
 from mtgcn.shapes import Float
 from mtgcn.task import Task
 from mtgcn.training.loop import Step
-from mtgcn.training.losses import supervised_loss
 
 
 class RandomPropagation(MLPWithAdjacency):
@@ -105,22 +104,11 @@ def mean_over_steps(
     return total
 
 
-def sharpened(
-    log_probabilities: Float[Tensor, "nodes classes *rest"], temperature: float
-) -> Float[Tensor, "nodes classes *rest"]:
-    """p^(1/τ), normalised to sum 1.
-
-    >>> import torch
-    >>> sharpened(torch.tensor([[0.75, 0.25]]).log(), temperature=0.5)
-    tensor([[0.9000, 0.1000]])
-    """
-    return (log_probabilities / temperature).softmax(CLASSES)
-
-
 def consistency_loss(
     log_probabilities: Float[Tensor, "nodes classes runs samples"], temperature: float
 ) -> Float[Tensor, "runs 1"]:
     """Mean squared distance of the samples from their sharpened mean, over nodes and samples."""
     log_mean = log_probabilities.detach().logsumexp(PEERS, keepdim=True) - math.log(log_probabilities.shape[PEERS])
-    distance = (log_probabilities.exp() - sharpened(log_mean, temperature)).square().sum(CLASSES)
+    target = (log_mean / temperature).softmax(CLASSES)  # T
+    distance = (log_probabilities.exp() - target).square().sum(CLASSES)
     return distance.mean((NODES, -1))[:, None]

@@ -24,15 +24,14 @@ from torch.nn.functional import one_hot
 from mtgcn.linalg.normalisation import scaled_features
 from mtgcn.linalg.operators import DENSE_DISCOUNT, DenseOperator, on_device
 from mtgcn.linalg.pagerank import personalized_page_rank
-from mtgcn.methods.base import TrainedOnLabels
+from mtgcn.methods.base import TrainedOnLabels, supervised_loss
 from mtgcn.nn.base import CLASSES, NODES, FeatureScaling, NodeValues, StackedNetwork, rows_at
 from mtgcn.nn.networks import MLPWithAdjacency
 from mtgcn.settings import LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt, Rate
 from mtgcn.shapes import Bool, Float, Real
-from mtgcn.task import Nodes, Task
+from mtgcn.task import Task
 from mtgcn.training.loop import Phase, Step
-from mtgcn.training.losses import supervised_loss
-from mtgcn.training.pseudo_labels import confidence, labelled_mask, one_hot_classes
+from mtgcn.training.pseudo_labels import Proposal, confidence, labelled_mask, one_hot_classes
 
 NO_LABELS = 1e-30  # replaces a count of 0, so that its logarithm is finite
 
@@ -109,9 +108,7 @@ class IceBergWithValidation(IceBerg):
     uses_validation: ClassVar[bool] = True
 
 
-def pseudo_labels(
-    logits: Float[Tensor, "nodes classes runs"], labelled: Bool[Tensor, "nodes runs"]
-) -> Bool[Tensor, "nodes classes runs"]:
+def pseudo_labels(logits: Float[Tensor, "nodes classes runs"], labelled: Bool[Tensor, "nodes runs"]) -> Proposal:
     """ŷ for the unlabelled nodes whose confidence is at least the mean over unlabelled nodes."""
     sure, predicted = confidence(logits)
     mean = torch.where(labelled, 0, sure).sum(NODES) / (~labelled).sum(NODES).clamp(min=1)
@@ -120,12 +117,8 @@ def pseudo_labels(
 
 def balanced_loss(at_labelled: Float[Tensor, "labels classes runs peers"], task: Task) -> Float[Tensor, "runs peers"]:
     """The first term of the loss, from the logits of the labelled nodes."""
-    counts = class_counts(task.labelled, task.num_classes)
+    counts = (one_hot(task.labelled.classes, task.num_classes) * task.labelled.present[..., None]).sum(1).T
     return supervised_loss(balanced_log_softmax(at_labelled, counts), task.labelled)
-
-
-def class_counts(labelled: Nodes, classes: int) -> Real[Tensor, "classes runs"]:
-    return (one_hot(labelled.classes, classes) * labelled.present[..., None]).sum(1).T
 
 
 def balanced_log_softmax(logits: NodeValues, counts: Real[Tensor, "classes runs"]) -> NodeValues:

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from mtgcn.graph_cache import cached_per_graph
 from mtgcn.linalg.node_keys import node_keys
@@ -45,7 +44,6 @@ from mtgcn.methods.mt_plus.settings import MTPlusSettings, ViewSettings
 from mtgcn.methods.mt_plus.teaching import Teaching
 from mtgcn.methods.mt_plus.views import FAR, FEATURES, NEAR, Inputs, NodeViews, views_elsewhere, views_of
 from mtgcn.settings import Ge, Le, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from mtgcn.shapes import Float
 from mtgcn.task import PeerProbabilities, Prediction, Task
 
 if TYPE_CHECKING:
@@ -73,24 +71,16 @@ class LinearOnView(Method):
         peers, _, _ = fit_peers(rows, task.labelled, keys, classes, task.seeds, prior, settings)
         weight, temperature = peers[self.view].weight, peers[self.view].temperature
         probabilities = probabilities_of(rows[self.view], weight, temperature)
-        if not settings.rounds:
-            return self._prediction(probabilities, view, weight, temperature)
-        full = torch.ones(task.runs, 1, device=task.device)
-        teaching = Teaching(task, rows, keys, peers, full, full[:, 0], task.labelled, settings)
-        after, coefficients = teaching.run({self.view: probabilities})
-        taught = self._prediction(after[self.view], view, coefficients[self.view], full[:, 0])
-        return replace(taught, history=teaching.history(), pseudo_labelled_at=teaching.record.first_epochs())
-
-    def _prediction(
-        self,
-        probabilities: Float[Tensor, "runs nodes classes"],
-        view: NodeViews,
-        weight: Float[Tensor, "runs width classes"],
-        temperature: Float[Tensor, "runs"],
-    ) -> Prediction:
-        parameters = {"weight": on_host(weight), "temperature": on_host(temperature), **view.parameters}
-        # The basis is shared by all runs; only a single run is applied to other graphs.
-        return Prediction(on_host(probabilities.contiguous()), parameters=parameters if len(weight) == 1 else None)
+        more: dict[str, Any] = {}
+        if settings.rounds:
+            full = torch.ones(task.runs, 1, device=task.device)
+            teaching = Teaching(task, rows, keys, peers, full, full[:, 0], task.labelled, settings)
+            after, coefficients = teaching.run({self.view: probabilities})
+            probabilities, weight, temperature = after[self.view], coefficients[self.view], full[:, 0]
+            more = {"history": teaching.history(), "pseudo_labelled_at": teaching.record.first_epochs()}
+        if task.runs == 1:  # the basis is shared by all runs; only a single run is applied to other graphs
+            more["parameters"] = {"weight": on_host(weight), "temperature": on_host(temperature), **view.parameters}
+        return Prediction(on_host(probabilities.contiguous()), **more)
 
     def apply(self, parameters: Parameters, graph: Graph, device: torch.device = CPU) -> PeerProbabilities:
         [(_, rows)] = views_elsewhere(parameters, self.peer, graph, device, [self.view])

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mtgcn.linalg.random_walks import absorbing_walk, solving_bytes
+from mtgcn.linalg.random_walks import SOLVED_AT_ONCE, absorbing_walk
 from mtgcn.methods.base import Method
 from mtgcn.settings import PositiveFloat
 from mtgcn.task import Prediction, Task
@@ -49,4 +49,4 @@ class ParWalks(Method):
         return Prediction(np.ascontiguousarray(probabilities.transpose(0, 2, 1), dtype=np.float32))
 
     def shared_bytes(self, task: Task) -> int:
-        return solving_bytes(task.num_nodes, task.labelled.index.numel())
+        return 8 * 8 * min(SOLVED_AT_ONCE, task.num_nodes * task.labelled.index.numel())  # eight columns for each label

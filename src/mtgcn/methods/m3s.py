@@ -35,7 +35,7 @@ from mtgcn.nn.networks import GCN
 from mtgcn.settings import Ge, Le, PositiveInt
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.task import Task
-from mtgcn.training.pseudo_labels import labelled_mask, one_hot_classes
+from mtgcn.training.pseudo_labels import Proposal, labelled_mask, one_hot_classes
 
 # K by dataset: (largest share of labelled nodes, stages), the paper's as far as known. Its label rates on Cora are 0.5,
 # 1, 2, 3 and 4 %; the bounds lie between them.
@@ -81,7 +81,7 @@ class M3S(MultiStage):
 
     clusters: PositiveInt = 200  # clusters of k-means; with fewer nodes, every node is a cluster
 
-    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Proposal:
         assert isinstance(network, GCN)  # as `network` returns it
         points = normalize(network.embeddings()[:, :, 0], dim=2).transpose(0, 1).contiguous()  # runs, nodes, hidden
         confirmed = one_hot_classes(classes_by_cluster(points, self.clusters, task).T, task.num_classes)

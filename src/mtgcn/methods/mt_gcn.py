@@ -29,14 +29,13 @@ from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.methods.base import NetworkMethod, supervised_step
+from mtgcn.methods.base import NetworkMethod, Reduction, reduced, supervised_loss, supervised_step
 from mtgcn.nn.backbones import Backbone, check_backbone, network_class
 from mtgcn.nn.base import CLASSES, NODES, PEERS, NodeValues, StackedNetwork, each_peer, mean_of_peers, rows_at
 from mtgcn.settings import Ge, Le, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float
 from mtgcn.task import Nodes, Prediction, Task
 from mtgcn.training.loop import Phase, PseudoLabelRecord, Recorder, Step
-from mtgcn.training.losses import Reduction, consistency_loss, pseudo_label_loss, supervised_loss
 from mtgcn.training.pseudo_labels import (
     PseudoLabels,
     certainty,
@@ -80,12 +79,8 @@ class MTGCN(NetworkMethod):
     def fit(self, task: Task) -> Prediction:
         """Algorithm 2."""
         network = self.network(task)  # line 3: Â, and Θ0 and Θ1 of every peer
-
-        def answer(values: NodeValues) -> Float[Tensor, "nodes classes runs some"]:
-            return values[..., self.answering_peers]
-
         teaching = Teaching(self, network, task)
-        recorder = Recorder(network, self.warmup_epochs + self.teaching_epochs, answer)
+        recorder = Recorder(network, self.warmup_epochs + self.teaching_epochs, self.answering_peers)
         phases = [
             Phase(self.warmup_epochs, lambda: supervised_step(network, task, self.supervised_reduction)),
             Phase(self.teaching_epochs, teaching.step),
@@ -105,7 +100,7 @@ class MTGCN(NetworkMethod):
         recorder.finish()
         probabilities = network.probabilities()  # line 2: softmax of Z(1) and Z(2)
         return Prediction(
-            mean_of_peers(answer(probabilities)),
+            mean_of_peers(probabilities[..., self.answering_peers]),
             history,
             peers=each_peer(probabilities),
             pseudo_labelled_at=teaching.record.first_epochs(),
@@ -133,39 +128,29 @@ class Teaching:
 
     def step(self) -> Step:
         """One epoch: lines 5 to 14 of Algorithm 2."""
-        settings = self.settings
-        # Lines 5 to 11: every peer predicts and selects.
-        logits = self.network.logits()  # line 6: Z
-        chosen, predicted = self._choose(logits.detach())  # lines 7 to 10: V(h) with ŷ, and ŷ of all nodes
-        self.record.next_epoch(chosen.chosen_by_any(self.task.num_nodes))
-        self.chosen = chosen
+        settings, network, task = self.settings, self.network, self.task
+        # Lines 5 to 11: every peer predicts and selects. Algorithm 1 visits nodes i in the order q and takes i if it is
+        # unlabelled and fewer than t nodes with its class ŷ_i have been taken: cnt_j < t, ŷ_ij = 1, i in D_U.
+        # `most_confident` finds the same nodes with one sort by class and confidence.
+        logits = network.logits()  # line 6: Z
+        seen = logits.detach() if settings.choose_with_dropout else network.logits_without_dropout()
+        sure, predicted = confidence(seen)  # line 7: ŷ = argmax p; line 8: c = max p
+        chosen = self.chosen = most_confident(  # line 9: q; line 10: Algorithm 1
+            sure,
+            predicted,
+            classes=task.num_classes,
+            per_class=self.per_class,
+            exclude=self.exclude,
+            num_nodes=task.graph.num_nodes,
+            communicator=task.communicator,
+        )
+        self.record.next_epoch(chosen.chosen_by_any(task.num_nodes))
 
-        losses, chosen = peer_losses(logits, self.task.labelled, chosen, settings, self.task.communicator)
+        losses, chosen = peer_losses(logits, task.labelled, chosen, settings, task.communicator)
         # The share of pseudo labels with the class that the learner predicts.
         same = (predicted.gather(NODES, chosen.nodes) == chosen.classes) & chosen.filled
         agreement = same.sum(0) / chosen.total.clamp(min=1)
         return Step(losses, {"pseudo labels": chosen.count, "agreement": agreement})
-
-    def _choose(self, logits: Tensor) -> tuple[PseudoLabels, Tensor]:
-        """Lines 7 to 10: the nodes that each peer selects, and its predictions for all nodes.
-
-        Algorithm 1 visits nodes i in the order q and takes i if it is unlabelled and fewer than t nodes with its class
-        ŷ_i have been taken: cnt_j < t, ŷ_ij = 1, i in D_U. `most_confident` finds the same nodes with one sort by class
-        and confidence.
-        """
-        if not self.settings.choose_with_dropout:
-            logits = self.network.logits_without_dropout()
-        sure, predicted = confidence(logits)  # line 7: ŷ = argmax p; line 8: c = max p
-        chosen = most_confident(  # line 9: q; line 10: Algorithm 1
-            sure,
-            predicted,
-            classes=self.task.num_classes,
-            per_class=self.per_class,
-            exclude=self.exclude,
-            num_nodes=self.task.graph.num_nodes,
-            communicator=self.task.communicator,
-        )
-        return chosen, predicted
 
 
 def peer_losses(
@@ -181,9 +166,12 @@ def peer_losses(
     learner = chosen.rows(logits).log_softmax(CLASSES)  # log p
     if settings.pseudo_labels:
         source = teacher if settings.certainty_of == "teacher" else learner
-        losses["pseudo-label"] = pseudo_label_loss(learner, certainty(source.detach()), chosen)
+        weight = torch.where(chosen.filled, certainty(source.detach()), 0)  # w
+        losses["pseudo-label"] = reduced(-weight * chosen.own_class(learner), chosen.total, "mean")
     if settings.consistency:
-        losses["consistency"] = consistency_loss(learner, teacher, chosen, settings.consistency_reduction)
+        divergence = (teacher.exp() * (teacher - learner)).sum(CLASSES)
+        terms = torch.where(chosen.filled, divergence, 0)
+        losses["consistency"] = reduced(terms, chosen.total, settings.consistency_reduction)
     return losses, chosen
 
 

@@ -21,16 +21,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from mtgcn.linalg.normalisation import relative_adjacency
+from mtgcn.linalg.normalisation import check_features, relative_adjacency
 from mtgcn.linalg.operators import SparseOperator, operator
 from mtgcn.linalg.random_walks import random_walks
 from mtgcn.memory import default_budget
-from mtgcn.methods.base import Method
+from mtgcn.methods.base import Method, supervised_loss
 from mtgcn.nn.layers import uniform
 from mtgcn.settings import Ge, Le, LearningRate, NonNegativeFloat, NonNegativeInt, PositiveInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
-from mtgcn.training.losses import supervised_loss
 
 # Streams of a run's seed.
 EMBEDDING, CONTEXT, OTHERS, LABEL_PAIRS, WALKS, FROM_EMBEDDING, FROM_FEATURES, FROM_BOTH = range(0x90, 0x98)
@@ -189,7 +188,7 @@ def walk_contexts(
 
 class Classifier:
     """Softmax of [softmax of the features, softmax of the embedding], with a separate loss for each of the three.
-    Without features, it is the softmax of the embedding. Training also changes the embeddings of labelled nodes."""
+    Training also changes the embeddings of labelled nodes."""
 
     def __init__(self, task: Task, table: Float[Tensor, "runs nodes_and_padding size"], row_square: float) -> None:
         self.task, self.table = task, table
@@ -198,13 +197,11 @@ class Classifier:
         self.embedding = table[self.run, self.place].requires_grad_()  # runs, labelled, size
         classes = task.num_classes
         self.from_embedding = self._layer(table.shape[-1], classes, FROM_EMBEDDING)
-        self.features: sp.csr_array | None = None
-        if task.graph.features is not None:
-            features = sp.csr_array(task.graph.features)
-            square = (features * features).sum() / task.num_nodes
-            self.features = features * math.sqrt(row_square / square) if square else features
-            self.from_features = self._layer(task.graph.num_features, classes, FROM_FEATURES)
-            self.from_both = self._layer(2 * classes, classes, FROM_BOTH)
+        features = sp.csr_array(check_features(task.graph))
+        square = (features * features).sum() / task.num_nodes
+        self.features = features * math.sqrt(row_square / square) if square else features
+        self.from_features = self._layer(features.shape[1], classes, FROM_FEATURES)
+        self.from_both = self._layer(2 * classes, classes, FROM_BOTH)
 
     def _layer(self, inputs: int, outputs: int, label: int) -> tuple[Tensor, Tensor]:
         """Weights (inputs, runs, outputs) and bias (runs, outputs)."""
@@ -214,19 +211,18 @@ class Classifier:
 
     def train(self, epochs: int, learning_rate: float) -> Float[np.ndarray, "epochs runs 1"]:
         """Gradient descent on the labels; returns the loss of every epoch."""
-        layers = [self.from_embedding] + ([self.from_features, self.from_both] if self.features is not None else [])
-        optimizer = torch.optim.SGD([self.embedding, *(part for layer in layers for part in layer)], lr=learning_rate)
-        rows = None
-        if self.features is not None:  # (runs · labelled) x (features · runs): each run has its own weights
-            index = self.task.labelled.index.clamp(min=0).cpu().numpy()
-            chosen = self.features[index.ravel()]
-            run = np.repeat(np.arange(len(index)).repeat(index.shape[1]), np.diff(chosen.indptr))
-            shape = (index.size, self.features.shape[1] * len(index))
-            matrix = sp.csr_array((chosen.data, chosen.indices * len(index) + run, chosen.indptr), shape=shape)
-            rows = SparseOperator(matrix, self.task.device)
+        layers = self.from_embedding + self.from_features + self.from_both
+        optimizer = torch.optim.SGD([self.embedding, *layers], lr=learning_rate)
+        # (runs · labelled) x (features · runs): each run has its own weights
+        index = self.task.labelled.index.clamp(min=0).cpu().numpy()
+        chosen = self.features[index.ravel()]
+        run = np.repeat(np.arange(len(index)).repeat(index.shape[1]), np.diff(chosen.indptr))
+        shape = (index.size, self.features.shape[1] * len(index))
+        matrix = sp.csr_array((chosen.data, chosen.indices * len(index) + run, chosen.indptr), shape=shape)
+        rows = SparseOperator(matrix, self.task.device)
         history = torch.empty(epochs, self.task.runs, 1, device=self.task.device)
         for epoch in range(epochs):
-            product = None if rows is None else rows(self.from_features[0].flatten(0, 1))
+            product = rows(self.from_features[0].flatten(0, 1))
             by_layer = [logits.log_softmax(-1).permute(1, 2, 0) for logits in self._logits(self.embedding, product)]
             loss = torch.stack([supervised_loss(one[..., None], self.task.labelled) for one in by_layer]).sum(0)
             optimizer.zero_grad()
@@ -240,17 +236,13 @@ class Classifier:
         """Probabilities of all nodes."""
         table = self.table.clone()
         table[self.run, self.place] = self.embedding
-        product = None
-        if self.features is not None:
-            product = operator(self.features, self.task.device)(self.from_features[0]).transpose(0, 1)
+        product = operator(self.features, self.task.device)(self.from_features[0]).transpose(0, 1)
         return self._logits(table[:, :-1], product)[-1].softmax(-1).cpu().numpy()
 
-    def _logits(self, embedding: Tensor, features_product: Tensor | None) -> list[Float[Tensor, "runs some classes"]]:
+    def _logits(self, embedding: Tensor, features_product: Tensor) -> list[Float[Tensor, "runs some classes"]]:
         """Logits of each layer from embeddings and features · weights; the last layer predicts."""
         weight, bias = self.from_embedding
         by_embedding = torch.baddbmm(bias[:, None], embedding, weight.transpose(0, 1))
-        if features_product is None:
-            return [by_embedding]
         by_features = features_product.reshape(by_embedding.shape) + self.from_features[1][:, None]
         weight, bias = self.from_both
         both = torch.cat([by_features.softmax(-1), by_embedding.softmax(-1)], -1)

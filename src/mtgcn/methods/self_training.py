@@ -27,13 +27,11 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from mtgcn.linalg.random_walks import absorbing_walk
 from mtgcn.methods.base import NetworkMethod, network_prediction, supervised_step
 from mtgcn.nn.base import CLASSES, StackedNetwork
 from mtgcn.settings import NonNegativeInt, PositiveFloat, PositiveInt
-from mtgcn.shapes import Bool
 from mtgcn.task import Prediction, Task, run_seed
 from mtgcn.training import pseudo_labels
 from mtgcn.training.loop import Phase, PseudoLabelRecord, Step
@@ -62,7 +60,7 @@ class CoTraining(NetworkMethod):
         return network_prediction(network, history, pseudo_labelled_at=record.first_epochs())
 
 
-def most_absorbing(task: Task, per_class: int, alpha: float) -> Bool[Tensor, "nodes classes runs"]:
+def most_absorbing(task: Task, per_class: int, alpha: float) -> pseudo_labels.Proposal:
     """C_k for every class."""
     absorbed = absorbing_walk(task.graph, alpha).by_class(task.labelled, task.num_classes, np.add)
     score = torch.from_numpy(absorbed).permute(2, 1, 0).to(task.device)
@@ -80,7 +78,7 @@ class SelfTraining(NetworkMethod):
     epochs: NonNegativeInt = 200  # training epochs of every stage, before the first growth and after each
     restart: bool = False  # whether a new network is trained after the last growth
 
-    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> pseudo_labels.Proposal:
         """Pseudo labels, about `per_class` of each class, to add to the current labels, which are those of `task`."""
         return pseudo_labels.most_confident_per_class(
             network.logits_without_dropout(), per_class, pseudo_labels.labelled_mask(task)
@@ -130,7 +128,7 @@ class Union(SelfTraining):
     alpha: PositiveFloat = 1e-6  # α: absorption rate of the walk
     contested: Contested = "both"  # labels of a node that two classes claim
 
-    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> pseudo_labels.Proposal:
         marks = super().propose(network, task, per_class) | most_absorbing(task, per_class, self.alpha)
         return marks if self.contested == "both" else pseudo_labels.unambiguous(marks)
 
@@ -141,5 +139,5 @@ class Intersection(SelfTraining):
 
     alpha: PositiveFloat = 1e-6  # α: absorption rate of the walk
 
-    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> Bool[Tensor, "nodes classes runs"]:
+    def propose(self, network: StackedNetwork, task: Task, per_class: int) -> pseudo_labels.Proposal:
         return super().propose(network, task, per_class) & most_absorbing(task, per_class, self.alpha)

@@ -20,13 +20,12 @@ from torch import Tensor
 
 from mtgcn.linalg.normalisation import relative_adjacency
 from mtgcn.linalg.operators import SparseOperator
-from mtgcn.methods.base import NetworkMethod, network_prediction
+from mtgcn.methods.base import NetworkMethod, network_prediction, supervised_loss
 from mtgcn.nn.base import CLASSES, MLP, NODES, NodeValues, StackedNetwork, rows_at
 from mtgcn.settings import NonNegativeFloat, NonNegativeInt
 from mtgcn.shapes import Float, Int
 from mtgcn.task import Prediction, Task
 from mtgcn.training.loop import Phase, Step
-from mtgcn.training.losses import supervised_loss
 
 if TYPE_CHECKING:
     from mtgcn.graph import Graph

@@ -232,7 +232,7 @@ class MLP(StackedNetwork):
         return [parameter for name, parameter in self.named_parameters() if name in self.FIRST_LAYER]
 
     def resume_after(self, epoch: int) -> None:
-        self.dropout.go_to(epoch)
+        self.dropout.epoch.fill_(epoch)
 
     def new_epoch(self) -> None:
         self.dropout.advance()

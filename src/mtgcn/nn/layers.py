@@ -70,10 +70,6 @@ class DropoutStream:
         """Go to the next epoch, which has new masks."""
         self.epoch += 1
 
-    def go_to(self, epoch: int) -> None:
-        """Set the state after `epoch` epochs, to resume training."""
-        self.epoch.fill_(epoch)
-
     def kept(
         self, nodes: Int[Tensor, "nodes"], runs: Int[Tensor, "nodes"] | None = None
     ) -> Float[Tensor, "nodes *any"]:
@@ -140,23 +136,19 @@ class InputProduct:
     def __call__(
         self, weight: Float[Tensor, "features runs peers hidden"], *, drops: bool
     ) -> Float[Tensor, "nodes runs peers hidden"]:
-        if self.rate and drops:
-            product = self._dropped(weight)
-            return product if self.adjacency is None else self.adjacency(product)
-        for operator in self.chain:
-            weight = operator(weight)
-        return weight
-
-    def _dropped(self, weight: Tensor) -> Tensor:
+        if not (self.rate and drops):
+            for operator in self.chain:
+                weight = operator(weight)
+            return weight
         # Models drop different features, so they are multiplied one by one.
         weights = self.stream.kept(self.entries) / (1 - self.rate)  # entries, runs, peers
-        _, runs, peers, _ = weight.shape
+        models = weight.shape[1:3]
         products = [
             self.features.with_weights(weights[:, run, peer])(weight[:, run, peer].contiguous())
-            for run in range(runs)
-            for peer in range(peers)
+            for run, peer in np.ndindex(models)
         ]
-        return torch.stack(products, 1).unflatten(1, (runs, peers))
+        product = torch.stack(products, 1).unflatten(1, models)
+        return product if self.adjacency is None else self.adjacency(product)
 
 
 def modelwise_product(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, leaky_relu
 
 from mtgcn.linalg import normalisation
-from mtgcn.linalg.operators import DenseOperator, SparseOperator
+from mtgcn.linalg.operators import DenseOperator, SparseOperator, blocks_of_rows
 from mtgcn.linalg.pagerank import personalized_page_rank
 from mtgcn.nn.base import CLASSES, MLP, NetworkSettings, NodeValues
 from mtgcn.nn.layers import DropoutStream, InputProduct, ReluDropout, modelwise_product
@@ -105,22 +104,17 @@ class Chebyshev(MLP):
         return self._filtered(products, axis=CLASSES) + self.bias1
 
     def _filtered(self, products: Tensor, axis: int) -> Tensor:
-        """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis."""
-        return chebyshev_sum(products.chunk(self.terms(self.settings), axis), self.laplacian)
+        """Σ_k T_k(L̃) · product k; the products of all k are concatenated along the axis.
 
-
-def chebyshev_sum(terms: Sequence[Float[Tensor, "nodes *rest"]], laplacian: SparseOperator) -> Tensor:
-    """Σ_k T_k(L̃) · terms[k], T_k the Chebyshev polynomials, T_0 = I, T_1 = L̃, T_k = 2 L̃ T_k-1 - T_k-2.
-
-    Computed by Clenshaw's scheme, from the last term to the first, with one product with L̃ per degree.
-    """
-    *terms, ahead = terms
-    beyond: Tensor | None = None
-    while terms:
-        *terms, term = terms
-        propagated = laplacian(ahead)
-        ahead, beyond = term + (2 if terms else 1) * propagated - (0 if beyond is None else beyond), ahead
-    return ahead
+        Computed by Clenshaw's scheme, from the last product to the first, with one product with L̃ per degree.
+        """
+        *terms, ahead = products.chunk(self.terms(self.settings), axis)
+        beyond: Tensor | None = None
+        while terms:
+            *terms, term = terms
+            propagated = self.laplacian(ahead)
+            ahead, beyond = term + (2 if terms else 1) * propagated - (0 if beyond is None else beyond), ahead
+        return ahead
 
 
 class MLPWithAdjacency(MLP):
@@ -321,7 +315,7 @@ class _WeightedSum(torch.autograd.Function):
         return for_projected, for_weights, None
 
 
-def _some_runs_at_a_time(projected: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> Iterator[slice]:
+def _some_runs_at_a_time(projected: Float[Tensor, "nodes channels runs peers heads"], edges: _Edges) -> list[slice]:
     runs = projected.shape[2]
-    at_once = max(1, CARRIED_AT_ONCE[projected.device.type] * runs // (len(edges.all) * projected[0].numel()))
-    return (slice(start, start + at_once) for start in range(0, runs, at_once))
+    carried = len(edges.all) * projected[0].numel() // runs  # numbers in the messages of a run
+    return blocks_of_rows(runs, carried, CARRIED_AT_ONCE[projected.device.type])

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mtgcn.communicator import ONE_PROCESS, Communicator
 from mtgcn.errors import InputError
-from mtgcn.nn.base import CLASSES, PEERS, NodeValues, StackedNetwork, StackedParameters
+from mtgcn.nn.base import CLASSES, PEERS, StackedNetwork, StackedParameters
 from mtgcn.shapes import Bool, Float, Int, Real
 from mtgcn.task import MISSING
 from mtgcn.training.progress import EPOCHS_BETWEEN_REPORTS, assigned, report_progress
@@ -322,16 +322,16 @@ def recording(every: int = 10) -> AbstractContextManager[Recording]:
 class Recorder:
     """Takes the snapshots of one fit; does nothing outside of a `recording` context."""
 
-    def __init__(self, network: StackedNetwork, epochs: int, answer: Callable[[NodeValues], NodeValues]) -> None:
-        """`answer` selects the peers whose mean is the prediction."""
-        self.network, self.answer, self.to = network, answer, _recording.get()
+    def __init__(self, network: StackedNetwork, epochs: int, peers: slice) -> None:
+        """The mean of the `peers` is the prediction."""
+        self.network, self.peers, self.to = network, peers, _recording.get()
         self.epochs = [] if self.to is None else [*range(self.to.every, epochs, self.to.every), epochs]
         self.snapshots: list[tuple[Tensor, Tensor | None]] = []
 
     def after_epoch(self, done: int, chosen: PseudoLabels | None) -> None:
         """Record the predicted classes and the pseudo labels of this epoch."""
         if done in self.epochs:
-            predicted = self.answer(self.network.probabilities()).mean(PEERS).argmax(CLASSES)  # nodes, runs
+            predicted = self.network.probabilities()[..., self.peers].mean(PEERS).argmax(CLASSES)  # nodes, runs
             nodes = None if chosen is None else torch.where(chosen.filled, chosen.nodes, MISSING)
             self.snapshots.append((predicted.to(torch.int32), nodes))
 

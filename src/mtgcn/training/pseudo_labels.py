@@ -1,6 +1,6 @@
 """Pseudo labels: Algorithm 1 of the MT-GCN paper, and growing label sets.
 
-A proposal of new labels is a boolean tensor, nodes x classes x runs. Proposals are combined by `|` and `&`.
+Proposals of new labels are combined by `|` and `&`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ def default_per_class(graph: Graph) -> int:
     nodes, classes = graph.num_nodes, graph.num_classes
     rule = 3 * nodes / (classes * max(graph.mean_degree, 1) ** 2)
     return max(math.floor(rule), math.ceil(MIN_SHARE * nodes / classes))
+
+
+Proposal = Bool[Tensor, "nodes classes runs"]  # whether a node is proposed as a new label of a class
 
 
 @dataclass(frozen=True)
@@ -193,16 +196,14 @@ def labelled_mask(task: Task) -> Bool[Tensor, "nodes runs"]:
 
 def top_nodes_per_class(
     score: Float[Tensor, "nodes classes runs"], per_class: int, exclude: Bool[Tensor, "nodes runs"]
-) -> Bool[Tensor, "nodes classes runs"]:
+) -> Proposal:
     """The `per_class` nodes with the largest positive scores for each class; ties go to the first node."""
     ranked = score.masked_fill(exclude[:, None], 0).sort(dim=NODES, descending=True, stable=True)
     marks = torch.zeros(score.shape, dtype=torch.bool, device=score.device)
     return marks.scatter_(NODES, ranked.indices[:per_class], ranked.values[:per_class] > 0)
 
 
-def most_confident_per_class(
-    logits: NodeValues, per_class: int, exclude: Bool[Tensor, "nodes runs"]
-) -> Bool[Tensor, "nodes classes runs"]:
+def most_confident_per_class(logits: NodeValues, per_class: int, exclude: Bool[Tensor, "nodes runs"]) -> Proposal:
     """The proposal of the nodes that `most_confident` selects from the logits of the first peer."""
     nodes, classes, runs, _ = logits.shape
     sure, predicted = confidence(logits[..., :1])
@@ -213,17 +214,17 @@ def most_confident_per_class(
     return marks.scatter_(0, place, True)[:-1].unflatten(0, (nodes, classes))
 
 
-def one_hot_classes(classes_of_nodes: Int[Tensor, "nodes runs"], classes: int) -> Bool[Tensor, "nodes classes runs"]:
+def one_hot_classes(classes_of_nodes: Int[Tensor, "nodes runs"], classes: int) -> Proposal:
     """The proposal of each node for its class."""
     return classes_of_nodes[:, None] == torch.arange(classes, device=classes_of_nodes.device)[:, None]
 
 
-def unambiguous(marks: Bool[Tensor, "nodes classes runs"]) -> Bool[Tensor, "nodes classes runs"]:
+def unambiguous(marks: Proposal) -> Proposal:
     """The proposal without nodes that are proposed for several classes."""
     return marks & (marks.sum(CLASSES, keepdim=True) == 1)
 
 
-def joined(labelled: Nodes, marks: Bool[Tensor, "nodes classes runs"]) -> Nodes:
+def joined(labelled: Nodes, marks: Proposal) -> Nodes:
     """The labelled nodes followed by the proposed ones, once for each class that a node is proposed for."""
     run, node, its_class = marks.permute(2, 0, 1).nonzero().T
     counts = torch.bincount(run, minlength=len(labelled.index))
