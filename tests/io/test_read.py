@@ -608,6 +608,24 @@ def test_close_moments(write, write_parquet, unit):
         np.testing.assert_array_equal(features, csv.features)
 
 
+@pytest.mark.parametrize("start", [1.7e9, 1.7e12, -2e9])
+@pytest.mark.parametrize("step", [1, 977])
+def test_start_of_timestamps(write, write_parquet, start, step):
+    """Seconds since 1970 are as informative as seconds since the first row, in CSV as in Parquet."""
+    seconds = np.array([step * (node + node % 3) for node in range(24)], np.float64)
+
+    def features(path):
+        return read_graph(None, nodes=path).features
+
+    def text(column):
+        return "id,time\n" + "".join(f"n{node},{time:.0f}\n" for node, time in enumerate(column))
+
+    expected = features(write("a.csv", text(seconds)))
+    np.testing.assert_allclose(features(write("b.csv", text(start + seconds))), expected, atol=1e-3)
+    parquet = write_parquet("c.parquet", id=[f"n{node}" for node in range(24)], time=start + seconds)
+    np.testing.assert_allclose(features(parquet), expected, atol=1e-3)
+
+
 def test_almost_equal_numbers(write):
     """Only equal values are called constant."""
     rows = "".join(f"{node},7,{1e6 + offset},{0.1 + offset * 1e-17}\n" for node, offset in (("a", 0), ("b", 1e-4)))

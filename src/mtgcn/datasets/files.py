@@ -53,29 +53,13 @@ def check_sum(content: bytes, filename: str, origin: Path | str, remedy: str) ->
         )
 
 
-@dataclass(frozen=True)
-class Folders:
-    """The local data folders."""
-
-    given: Path | None  # $MTGCN_DATA, never written to
-    cache: Path
-
-    @classmethod
-    def from_environment(cls) -> Folders:
-        given = os.environ.get("MTGCN_DATA")
-        return cls(given=Path(given) if given else None, cache=cache_folder())
-
-    def in_order(self, siblings: Iterable[str] = ()) -> tuple[Path, ...]:
-        """The folders to search, in order; `siblings` are folders next to $MTGCN_DATA."""
-        if self.given is None:
-            return (self.cache,)
-        parent = Path(os.path.realpath(self.given)).parent
-        return (self.given, *(parent / sibling for sibling in siblings), self.cache)
-
-
-def holds(folder: Path, filenames: Iterable[str]) -> bool:
-    """Whether all files exist. Their content is not checked."""
-    return all(os.path.isfile(folder / filename) for filename in filenames)
+def data_folders(siblings: Iterable[str] = ()) -> tuple[Path, ...]:
+    """The folders to search, in order: $MTGCN_DATA, its `siblings`, and the cache, the only one that is written to."""
+    given = os.environ.get("MTGCN_DATA")
+    if not given:
+        return (cache_folder(),)
+    parent = Path(os.path.realpath(given)).parent
+    return (Path(given), *(parent / sibling for sibling in siblings), cache_folder())
 
 
 def read_checked(folder: Path, filenames: Iterable[str]) -> dict[str, bytes] | None:

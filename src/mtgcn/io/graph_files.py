@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from xml.parsers import expat
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, log_file, reason, shown
+from mtgcn.errors import InputError, as_input_error, log_file, reason, shown
 from mtgcn.graph import GraphArrays, id_array, networkx_arrays
 from mtgcn.graph_checks import as_array, checked_count, checked_edge_index, compressed_matrix
 from mtgcn.io.archives import COPIES, content_of, npz_arrays, opened, suffix_of, unpacked_size
@@ -151,17 +151,14 @@ def _check_xml(path: Path, content: bytes) -> None:
             raise InputError(f"{path} {what}; it may be cut off, write it again") from None
 
 
-@contextmanager
 def _readable(
-    path: Path, kind: str, remedy: str = "was it cut off? write it again", kept: tuple[type, ...] = (MemoryError,)
-) -> Iterator[None]:
+    path: Path,
+    kind: str,
+    remedy: str = "was it cut off? write it again",
+    kept: tuple[type[Exception], ...] = (MemoryError,),
+) -> AbstractContextManager[None]:
     """Turns errors of a reader into an `InputError`; libraries raise any exception on malformed files."""
-    try:
-        yield
-    except Exception as problem:
-        if isinstance(problem, (InputError, *kept)):
-            raise
-        raise InputError(f"{path} cannot be read as {kind} ({reason(problem)}); {remedy}") from None
+    return as_input_error(f"{path} cannot be read as {kind}", remedy, Exception, kept=kept)
 
 
 def read_npz(path: Path) -> GraphArrays:
@@ -273,13 +270,8 @@ def _sparse(path: Path, arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
     if shape.dtype.kind not in "iu" or shape.shape != (2,):
         raise InputError(f"{path}: {prefix}shape is {_described(shape)}; give two whole numbers, as scipy writes them")
     numbers = _numeric(path, f"{prefix}data", data)
-    try:
+    with as_input_error(f"{path}: {prefix or 'its '}arrays are not a sparse matrix", "save it again", ValueError):
         return compressed_matrix(numbers, indices, indptr, tuple(shape.tolist()), by_column=layout == "csc")
-    except ValueError as problem:
-        if isinstance(problem, InputError):
-            raise
-        what = f"{prefix or 'its '}arrays are not a sparse matrix ({reason(problem)})"
-        raise InputError(f"{path}: {what}; save it again") from None
 
 
 def _labels(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray | None, tuple[str, ...]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, reason, shown
+from mtgcn.errors import InputError, as_input_error, shown
 from mtgcn.io.archives import content_of, suffix_of
 from mtgcn.io.options import TableOptions
 from mtgcn.io.table import MAX_COLUMNS, WHOLE_NUMBER, ArrowTable, MemoryTable, number_values, text_values
@@ -26,12 +26,10 @@ SHAPES = 'give a list of records, [{"id": 0, "age": 36}, …], or feature number
 def read_json(path: Path) -> Any:
     """The content of a JSON file, in which no object has a key twice."""
     content = content_of(path)
-    try:
+    with as_input_error(f"{path} is not JSON", "correct it, or write it again", ValueError):
         if suffix_of(path) != ".json":  # one record per line
             return [parsed_json(line, allow_nan=True) for line in content.splitlines() if line.strip()]
         return parsed_json(content, allow_nan=True)
-    except ValueError as problem:
-        raise InputError(f"{path} is not JSON ({reason(problem)}); correct it, or write it again") from None
 
 
 def json_table(path: Path, options: TableOptions) -> ArrowTable:

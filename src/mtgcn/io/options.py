@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
-from mtgcn.errors import InputError, reason, unknown_name
+from mtgcn.errors import InputError, as_input_error, unknown_name
 from mtgcn.io.archives import opened, unpacked_size
 from mtgcn.io.preprocessing import FEATURE, IGNORE, KINDS, TFIDF, Preprocessor
 
@@ -197,7 +197,8 @@ def readable_file(given: PathLike) -> Path:
     if not isinstance(given, (str, os.PathLike)):
         raise InputError(f"a file must be a path, not {type(given).__name__}; pass a string or a Path")
     path = standard_input() if str(given) == STANDARD_INPUT else Path(given)
-    try:
+    remedy = "check the path and its permissions"
+    with as_input_error(f"{str(path)!r} cannot be read", remedy, OSError, ValueError):  # ValueError: a NUL in the path
         if path.is_dir():
             raise InputError(f"{path} is a folder; name the file in it")
         if not path.is_file():
@@ -207,10 +208,4 @@ def readable_file(given: PathLike) -> Path:
         with opened(path) as file:
             if not file.read(1):
                 raise InputError(f"{path} is empty; write it again, with at least one row")
-    except (OSError, ValueError) as problem:  # a path with a NUL in it is a ValueError
-        if isinstance(problem, InputError):
-            raise
-        raise InputError(
-            f"{str(path)!r} cannot be read ({reason(problem)}); check the path and its permissions"
-        ) from None
     return path

@@ -105,9 +105,7 @@ def read_tables(options: TableOptions) -> GraphArrays:
         nodes = read_nodes(node_table, own, labels_elsewhere=label_table is not None)
     index, labels = nodes.index, nodes.labels
     listed = len(index)
-    edges = EdgeRows()
-    if edge_table is not None:
-        edges = read_edges(edge_table, options, index, node_table)
+    edges = EdgeRows() if edge_table is None else read_edges(edge_table, options, index, node_table)
     if label_table is not None:
         nodes_of = node_table or str(options.edges)
         labels.read(label_table, _options_for(label_table, node_table, options), nodes_of)

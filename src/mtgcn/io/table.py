@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import LONGEST_NAME, InputError, check_names, note, reason, shown
+from mtgcn.errors import LONGEST_NAME, InputError, as_input_error, check_names, note, shown
 from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY, Texts
 from mtgcn.labels import MISSING_WORDS
 from mtgcn.shapes import Float, Int
@@ -287,15 +287,9 @@ class ArrowTable(Table):
                     yield Batch(coded, found, places)
         faults.raise_first_kind()
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
-            message = f"{self.path} cannot be read as {self.form} ({reason(problem)}); was it cut off? write it again"
-            raise InputError(message) from None
+    def _readable(self) -> AbstractContextManager[None]:
+        message, problems = f"{self.path} cannot be read as {self.form}", (pa.ArrowException, OSError, ValueError)
+        return as_input_error(message, "was it cut off? write it again", *problems)
 
     def _coded(self, column: pa.Array, number: int) -> Coded:
         if pa.types.is_dictionary(column.type):  # entries may repeat
