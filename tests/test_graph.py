@@ -75,6 +75,7 @@ def test_without_labels():
     assert graph.labels.tolist() == [0, 1, -1]
 
 
+OF_EDGES = Graph.from_edge_index
 MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
 
 
@@ -106,22 +107,10 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph.from_scipy, MATRIX | {"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
         (Graph.from_scipy, MATRIX | {"y": ["a", "a", None]}, "y has one class only, 'a'"),
         (Graph.from_scipy, MATRIX | {"feature_names": ["f"]}, "1 feature names do not match 0 features"),
-        (
-            Graph.from_edge_index,
-            INDEX | {"edge_index": [[0, 1], [1, 2], [2, 0]]},
-            r"edge_index of shape \(3, 2\).*; pass its transpose",
-        ),
-        (Graph.from_edge_index, INDEX | {"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
-        (
-            Graph.from_edge_index,
-            INDEX | {"num_nodes": 1},
-            "edge 0 refers to node 1, but the 1 nodes are numbered from 0",
-        ),
-        (
-            Graph.from_edge_index,
-            INDEX | {"edge_index": np.zeros((2, 0), int), "num_nodes": 2},
-            "edge_index has no edges",
-        ),
+        (OF_EDGES, INDEX | {"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"shape \(3, 2\).*; pass its transpose"),
+        (OF_EDGES, INDEX | {"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
+        (OF_EDGES, INDEX | {"num_nodes": 1}, "edge 0 refers to node 1, but the 1 nodes are numbered from 0"),
+        (OF_EDGES, INDEX | {"edge_index": np.zeros((2, 0), int), "num_nodes": 2}, "edge_index has no edges"),
         (Graph.from_networkx, {"graph": nx.Graph()}, "has no nodes"),
         (Graph.from_networkx, {"graph": nx.empty_graph(3)}, "has no edges"),
         (Graph.from_networkx, {"graph": nx.path_graph(3), "label": "kind"}, "no node has an attribute 'kind'"),
@@ -154,9 +143,7 @@ def test_indices_take_32_bits():
     assert wide.indices.dtype == np.int64  # the given matrix is unchanged
 
 
-@pytest.mark.parametrize(
-    "form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix, np.ndarray.tolist]
-)
+@pytest.mark.parametrize("form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, np.ndarray.tolist])
 def test_from_scipy(form):
     graph = Graph.from_scipy(form(PATH), np.eye(3), ["b", None, "a"], node_ids=["x", "y", "z"], name="path")
     assert graph.adjacency.toarray().tolist() == PATH.tolist()

@@ -126,12 +126,8 @@ def test_regression_targets(tmp_path):
             read()
     with pytest.raises(InputError, match="has 30 different numbers"):
         classes_and_labels(np.array(prices[:30]))
-    for classes in (
-        range(200),
-        prices[:20],
-        [7 * (row // 20) for row in range(200)],
-        [f"n{price}" for price in prices],
-    ):
+    named = [f"n{price}" for price in prices]
+    for classes in (range(200), prices[:20], [7 * (row // 20) for row in range(200)], named):
         assert len(classes_and_labels(list(classes))[0]) > 5  # numbered, with many labels each, named
 
 

@@ -69,9 +69,7 @@ def test_full_disk(cache, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        InputError, match=r"cannot store cora in .*: No space left on device; free disk space"
-    ) as caught:
+    with pytest.raises(InputError, match=r"cannot store cora in .*: No space left on device; free disk") as caught:
         fetch("cora", cache)
     assert not isinstance(caught.value, SourceUnreachable)
     assert names_in(cache) == set()
@@ -116,9 +114,7 @@ def test_incomplete_download(cache, monkeypatch):
         monkeypatch.setattr(files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         try:
-            with pytest.raises(
-                SourceUnreachable, match=r"GitHub: ind.cora.x: the connection closed after 400 of 1000 bytes"
-            ):
+            with pytest.raises(SourceUnreachable, match=r"ind.cora.x: the connection closed after 400 of 1000 bytes"):
                 fetch("cora", cache)
         finally:
             server.shutdown()

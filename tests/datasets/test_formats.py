@@ -194,10 +194,8 @@ def test_minesweeper():
 
 
 def test_airports():
-    files = {
-        "usa-airports.edgelist": b"30 10\n20 30\n30 20\n10 10\n",
-        "labels-usa-airports.txt": b"node label\n20 1\n10 0\n30 3\n",
-    }
+    labels = b"node label\n20 1\n10 0\n30 3\n"
+    files = {"usa-airports.edgelist": b"30 10\n20 30\n30 20\n10 10\n", "labels-usa-airports.txt": labels}
     dataset = read_as("airports-usa", files)
     graph = dataset.graph
     assert (graph.node_ids.tolist(), graph.labels.tolist(), graph.features) == ([10, 20, 30], [0, 1, 3], None)

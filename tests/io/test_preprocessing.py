@@ -296,11 +296,7 @@ text_columns = st.one_of(
     column(st.sampled_from(["1.2.2024", "-", "3.4.2023"])),
 )
 number_columns = column(
-    st.one_of(
-        st.floats(allow_infinity=False, width=32),
-        st.integers(0, 3).map(float),
-        st.sampled_from([0.0, 1.0, 1e30, -1e-30]),
-    )
+    st.floats(allow_infinity=False, width=32) | st.integers(0, 3).map(float) | st.sampled_from([0.0, 1.0, 1e30, -1e-30])
 )
 tables = st.lists(st.one_of(text_columns, number_columns), min_size=1, max_size=4)
 
