@@ -202,21 +202,17 @@ def checked_edge_index(given: Any, where: str = "") -> Int[np.ndarray, "2 listed
     return edges.astype(np.int64)
 
 
-def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """Labels of any type as class codes. With `given_names` they must be codes already."""
-    class_names = _names("class", given_names)
-    if labels is None or class_names:
-        return as_array(labels), class_names
-    codes, names = encoded_labels(as_array(labels))
+def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...], str]:
+    """Labels of any type as class codes, the class names, and the dtype of the classes: text if they are named. With
+    `given_names`, labels must be codes already."""
+    class_names, given = _names("class", given_names), as_array(labels)
+    if given is None or class_names:
+        return given, class_names, "U"
+    codes, names = encoded_labels(given)
     check_classes(names, "y")
     check_not_regression(names, int(np.count_nonzero(codes != UNLABELED)), "y")
-    return codes, names
-
-
-def class_type(labels: Any, given_names: Sequence[str]) -> str:
-    """The dtype of classes given as labels: text if they are named."""
-    kind = np.dtype("U") if labels is None or len(given_names) else np.asarray(as_array(labels)).dtype
-    return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named like integers
+    kind = np.asarray(given).dtype
+    return codes, names, kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"
 
 
 def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:

@@ -31,13 +31,6 @@ def test_rows_and_lines(write, monkeypatch, newline, block, last):
     assert rows_of(table_of(path), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
 
 
-@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
-def test_delimiter(write, delimiter):
-    table = table_of(write("t.txt", f"a{delimiter}b{delimiter}1\nc{delimiter}d{delimiter}2\n"), header=False)
-    assert table.delimiter == delimiter
-    assert rows_of(table, [0, 1], [2]) == [(1, ["a", "b"], [1]), (2, ["c", "d"], [2])]
-
-
 def test_padding_and_comments(write):
     table = table_of(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), header=False)
     assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]

@@ -56,7 +56,7 @@ def test_edge_lists(write, text):
     assert arrays.weights is None
 
 
-DELIMITERS = {"spaces": " ", "tabs": "\t", "commas": ",", "semicolons": ";"}
+DELIMITERS = {"spaces": " ", "tabs": "\t", "commas": ",", "semicolons": ";", "bars": "|"}
 
 
 @pytest.mark.parametrize("suffix", [".edgelist", ".txt", ".csv", ".tsv", ".csv.gz"])
@@ -345,6 +345,11 @@ def assert_fault(write, contents, message, **choices):
         ("labels", "p,q,r\na,b,c\n", "has 3 columns, but none is named label"),
         ("labels", "id,label\na,x\n,y\n", "labels.csv line 3, column 'id' is empty"),
         ("labels", b"\xff\xfea", "is not complete UTF-16 text"),
+        ("labels", "id,label\nq,x\nr,x\ns,y\nt,y\n", r"\(4 in all: line 2 'q', line 3 'r', line 4 's', …\)"),
+        ("edges", "id,user_a,user_b\n1,a,b\n2,b,c\n", "has the columns id, user_a, user_b, but none is named source"),
+        ("edges", "source,b,c\na,b,1\n", "none is named source or target; give --column source=NAME --column target"),
+        ("labels", "person,when,label\na,1,x\nb,2,y\n", "none is named id; give --column id=NAME"),
+        ("nodes", "id,f1,class\na,1,x\nb,3,y\nc,5,x\n", "column 'class' may hold labels or, with a label"),
     ],
 )
 def test_faults(write, role, text, message):
@@ -657,19 +662,6 @@ def test_first_label_of_a_known_node(write):
     with pytest.warns(GraphNote, match=r"labels.csv: the first line \('root', 'x'\) is read as data; use --header yes"):
         arrays = read(nodes=write("nodes.csv", NODES), labels=write("labels.csv", labels))
     assert np.count_nonzero(arrays.labels >= 0) == 6
-
-
-@pytest.mark.parametrize(
-    ("role", "text", "message"),
-    [
-        ("edges", "id,user_a,user_b\n1,a,b\n2,b,c\n", "has the columns id, user_a, user_b, but none is named source"),
-        ("edges", "source,b,c\na,b,1\n", "none is named source or target; give --column source=NAME --column target"),
-        ("labels", "person,when,label\na,1,x\nb,2,y\n", "none is named id; give --column id=NAME"),
-        ("nodes", "id,f1,class\na,1,x\nb,3,y\nc,5,x\n", "column 'class' may hold labels or, with a label"),
-    ],
-)
-def test_ambiguous_roles(write, role, text, message):
-    assert_fault(write, GOOD | {role: text}, message)
 
 
 def test_class_as_a_feature(write):

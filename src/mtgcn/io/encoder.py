@@ -49,9 +49,7 @@ class EncodedColumn:
     def rows(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dimensions"]:
         encoder = SentenceEncoder.of(self.encoder)
         if encoder.sha256 != self.sha256:
-            raise InputError(
-                f"{self.encoder} is not the encoder of the fit: its files differ; restore the original files"
-            )
+            raise InputError(f"{self.encoder} is not the encoder of the fit: its files differ; restore its files")
         return encoder.rows(texts)
 
 

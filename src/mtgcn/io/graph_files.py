@@ -58,9 +58,7 @@ def read_graph_file(options: TableOptions) -> GraphArrays:
     if suffix not in READERS:
         raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(READERS)}, or a table as --edges")
     if suffix not in WITH_ATTRIBUTES and (options.columns or options.features is not None):
-        raise InputError(
-            f"{path}: attributes are chosen in GraphML, GML and JSON; the names in {suffix} files are fixed"
-        )
+        raise InputError(f"{path}: attributes are chosen in GraphML, GML and JSON; names in {suffix} files are fixed")
     arrays = READERS[suffix](path)
     if not isinstance(arrays, GraphArrays):
         chosen: dict[str, Any] = {**options.columns, "features": options.features}
@@ -170,12 +168,8 @@ def read_npz(path: Path) -> GraphArrays:
     for name, array in arrays.items():
         if name in NPZ_NAMES and not isinstance(array, np.ndarray | sp.sparray):
             raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
-    for prefix, mark, name in (
-        ("", "format", "adjacency"),
-        ("adj_", "adj_data", "adj"),
-        ("attr_", "attr_data", "attr"),
-    ):
-        if mark in arrays:
+    for prefix, key, name in (("", "format", "adjacency"), ("adj_", "adj_data", "adj"), ("attr_", "attr_data", "attr")):
+        if key in arrays:
             arrays[name] = _sparse(path, arrays, prefix)
     return _from_arrays(path, arrays)
 

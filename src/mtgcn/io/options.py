@@ -107,9 +107,7 @@ class TableOptions:
                 raise unknown_name("choice of --header", self.header, ("yes", "no"))
             object.__setattr__(self, "header", self.header == "yes")
         if self.graph and (self.exclude or self.kinds):
-            raise InputError(
-                "--exclude and column kinds are for tables; with --graph, choose attributes with --features"
-            )
+            raise InputError("--exclude and column kinds are for tables; with --graph, choose attributes by --features")
         known = (*GRAPH_FILE_ROLES, *["id"] * bool(self.labels)) if self.graph else (*ROLES, *COLUMN_KINDS)
         for role in self.columns:
             if role not in known:
@@ -135,9 +133,8 @@ class TableOptions:
                 if columns.get(role):
                     raise InputError(f"columns {columns[role]!r} and {column!r} are both the {role}; choose one")
                 columns[role] = column
-        return replace(
-            self, columns=columns, kinds={column: role for column, role in roles.items() if role not in ROLES}
-        )
+        kinds: dict[Column, str] = {column: role for column, role in roles.items() if role not in ROLES}
+        return replace(self, columns=columns, kinds=kinds)
 
     def with_column(self, role: str, column: Column | Literal[False]) -> TableOptions:
         """The same options with another column for a role."""

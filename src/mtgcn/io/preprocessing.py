@@ -144,9 +144,7 @@ class CategoryColumn:
         texts = table.text(place)
         output = {value: number for number, value in enumerate(self.values)}
         unseen = len(self.values) if self.pools_others else MISSING
-        target = np.array([*(output.get(value, unseen) for value in texts.values), MISSING], dtype=np.int64)[
-            texts.codes
-        ]
+        target = np.array([*(output.get(value, unseen) for value in texts.values), MISSING], np.int64)[texts.codes]
         features = np.zeros((table.rows, len(self.outputs)), dtype=np.float32)
         rows = np.flatnonzero(target != MISSING)
         features[rows, target[rows]] = 1

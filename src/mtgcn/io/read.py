@@ -64,10 +64,10 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
                 arrays = replace(arrays, node_ids=arrays.node_ids - 1)
             codes, names = read_labels(options.labels, arrays.node_ids, own)
             arrays = replace(arrays, labels=codes, class_names=names)
-        return Graph.from_arrays(arrays, str(options.graph), options.title, few_labels=options.few_labels)
-    arrays = read_tables(options)
-    if options.edges:
-        return Graph.from_arrays(arrays, str(options.edges), options.title, few_labels=options.few_labels)
+    else:
+        arrays = read_tables(options)
+    if edges := options.graph or options.edges:
+        return Graph.from_arrays(arrays, str(edges), options.title, few_labels=options.few_labels)
     if not options.knn:
         adjacency = sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32)
         return Graph.from_adjacency(adjacency, arrays, options.title)

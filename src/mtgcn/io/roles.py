@@ -187,9 +187,7 @@ def node_columns(
     given, guesses = options.columns, dict[str, str]()
     ids_needed = options.edges is not None or labels_elsewhere
     if ids_needed and given.get("id") is False:
-        raise InputError(
-            f"{table.path}: edges and labels refer to nodes by id; name the id column with --column id=NAME"
-        )
+        raise InputError(f"{table.path}: edges and labels refer to nodes by id; name its column with --column id=NAME")
     taken = (*options.kinds, *options.exclude, *(options.features or ()))
     if options.preprocessing is not None:
         return _columns_of_fit(table, options, options.preprocessing, ids_needed)

@@ -83,7 +83,11 @@ def number_value(number: float) -> pa.NumericScalar:
 
 
 def numbers_in(column: pa.NumericArray) -> np.ndarray:
-    """A read-only view of an arrow column, NaN for nulls."""
+    """A read-only view of an arrow column, NaN for nulls.
+
+    >>> numbers_in(pa.array([7.0, 1.5, None]).slice(1))
+    array([1.5, nan])
+    """
     if column.null_count:
         column = pc.fill_null(column, number_value(np.nan).cast(column.type))
     return np.from_dlpack(column)
