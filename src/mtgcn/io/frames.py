@@ -83,10 +83,9 @@ def _from_series(series: Any) -> pa.Array:
 def _from_objects(cells: np.ndarray) -> pa.Array:
     """Numbers if all cells are numbers or missing, otherwise text."""
     absent = ("NAType", "NaTType")  # missing values of pandas, which is not imported
-    gaps = [
-        cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in absent for cell in cells
+    present = [
+        None if (isinstance(cell, float) and cell != cell) or type(cell).__name__ in absent else cell for cell in cells
     ]
-    present = [None if gap else cell for cell, gap in zip(cells, gaps, strict=True)]
     if all(cell is None or isinstance(cell, bool | int | float | np.number | np.bool_) for cell in present):
         return pa.array([None if cell is None else float(cell) for cell in present], pa.float64())
     return pa.array([None if cell is None else str(cell) for cell in present], pa.string())

@@ -119,28 +119,20 @@ def read_node_link(path: Path) -> Any:
 
 
 def _check_xml(path: Path, content: bytes) -> None:
-    depth = 0
+    open_elements: list[str] = []
     parser = expat.ParserCreate()
 
-    def refused(why: str) -> InputError:
-        return InputError(f"{path} line {parser.CurrentLineNumber}: {why}")
+    def refuse(why: str) -> None:
+        raise InputError(f"{path} line {parser.CurrentLineNumber}: {why}")
 
     def enter(name: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > MAX_XML_DEPTH:
-            raise refused(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
+        open_elements.append(name)
+        if len(open_elements) > MAX_XML_DEPTH:
+            refuse(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
 
-    def leave(name: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    def doctype(*declared: object) -> None:
-        raise refused("a DOCTYPE can declare entities that expand without end; delete it")
-
-    parser.StartDoctypeDeclHandler = doctype
+    parser.StartDoctypeDeclHandler = lambda *_: refuse("a DOCTYPE can declare endless entities; delete it")
     parser.StartElementHandler = enter
-    parser.EndElementHandler = leave
+    parser.EndElementHandler = lambda _: open_elements.pop()
     with _readable(path, "XML", "save it as UTF-8"):  # an unknown encoding
         try:
             parser.Parse(content, True)

@@ -370,7 +370,7 @@ def _check_unique(
         return
     first = np.unique(numbers, return_index=True)[1]
     again = np.setdiff1d(np.arange(len(numbers)), first)
-    places, ids = np.concatenate([batch.places for batch in batches]), index.texts()
+    places, ids = np.concatenate([batch.places for batch in batches]), index.ids()
     named = [f"{table.unit} {places[row]} {shown(ids[numbers[row]])}" for row in again[:PLACES_SHOWN]]
     node = numbers[again[0]]
     message = f"{table.at(int(places[again[0]]))}, {table.name_of(column or 0)}: node {shown(ids[node])} is on"

@@ -127,6 +127,10 @@ def read_tables(options: TableOptions) -> GraphArrays:
         if options.preprocessing is not None:
             preprocessing.note_unfamiliar(rows)
         features = features if features.shape[1] else None
+    cells = nodes.cells
+    if cells is not None and len(index) > listed:  # empty rows for nodes that the table does not list
+        absent = [pa.nulls(len(index) - listed, kind) for kind in cells.schema.types]
+        cells = pa.concat_tables([cells, pa.Table.from_arrays(absent, schema=cells.schema)])
     sources, targets = edges.sources, edges.targets
     if node_table is None:  # sorted, so that the order of the edges does not matter
         order = np.argsort(node_ids, kind="stable")
@@ -143,16 +147,8 @@ def read_tables(options: TableOptions) -> GraphArrays:
         class_names,
         preprocessing=preprocessing,
         numbered=nodes.numbered,
-        cells=_padded(nodes.cells, len(index)),
+        cells=cells,
     )
-
-
-def _padded(cells: pa.Table | None, nodes: int) -> pa.Table | None:
-    """The cells with empty rows for nodes that the table does not list."""
-    if cells is None or cells.num_rows == nodes:
-        return cells
-    absent = [pa.nulls(nodes - cells.num_rows, kind) for kind in cells.schema.types]
-    return pa.concat_tables([cells, pa.Table.from_arrays(absent, schema=cells.schema)])
 
 
 def _copies(rows: ColumnTable, codes: np.ndarray, names: Sequence[str], kinds: Mapping[str, str]) -> list[str]:

@@ -432,9 +432,6 @@ class NodeIndex:
             values, self._ids = values.cast(pa.string()), self._ids.cast(pa.string())
         return values, np.array(codes_of(pc.index_in(values, value_set=self._ids)))
 
-    def texts(self) -> list[str]:
-        return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
-
     def ids(self) -> np.ndarray:
         """All ids: integers if all look like integers, unless a file declares them as text."""
         ids = pa.nulls(0, pa.int64()) if self._ids is None else self._ids
