@@ -77,26 +77,20 @@ def _parquet(random):
 
 
 def _arrow_column(random, rows):
+    texts = [malformed.text(random) for _ in range(rows)]
+    extreme = [random.choice((0.0, 1e300, float("nan"), float("inf"), 1e-300)) for _ in range(rows)]
     kinds = (
-        lambda: pa.array([malformed.text(random).replace("\x00", "")[:2000] for _ in range(rows)]),
-        lambda: pa.array([malformed.text(random).encode("utf-8", "surrogatepass") for _ in range(rows)], pa.binary()),
-        lambda: pa.array([random.choice((0.0, 1e300, float("nan"), float("inf"), 1e-300)) for _ in range(rows)]),
-        lambda: pa.array([random.choice((0, 2**63, 2**64 - 1)) for _ in range(rows)], pa.uint64()),
-        lambda: pa.array([[1, 2]] * rows),
-        lambda: pa.array([{"a": 1}] * rows),
-        lambda: pa.nulls(rows),
-        lambda: pa.array([True, None] * rows)[:rows],
-        lambda: pa.array([-(2**40)] * rows, pa.timestamp("s")),
-        lambda: pa.array([10**18] * rows, pa.timestamp("ns", tz="Europe/Berlin")),
-        lambda: pa.array(range(rows), pa.date32()),
-        lambda: pa.array(["a", "b"] * rows).dictionary_encode()[:rows],
-        lambda: pa.array(range(rows), pa.duration("us")),
-        lambda: pa.array(range(rows), pa.time32("s")),
-        lambda: pa.array(range(rows), pa.decimal128(30, 4)),
-        lambda: pa.array(["x"] * rows, pa.large_string()),
-        lambda: pa.array(np.arange(rows, dtype=np.float16)),
+        *(pa.array([text.replace("\x00", "")[:2000] for text in texts]), pa.array(["x"] * rows, pa.large_string())),
+        pa.array([text.encode("utf-8", "surrogatepass") for text in texts], pa.binary()),
+        *(pa.array(extreme), pa.array(np.arange(rows, dtype=np.float16)), pa.array(range(rows), pa.decimal128(30, 4))),
+        pa.array([random.choice((0, 2**63, 2**64 - 1)) for _ in range(rows)], pa.uint64()),
+        *(pa.array([[1, 2]] * rows), pa.array([{"a": 1}] * rows), pa.nulls(rows), pa.array([True, None] * rows)[:rows]),
+        *(pa.array([-(2**40)] * rows, pa.timestamp("s")), pa.array(range(rows), pa.date32())),
+        pa.array([10**18] * rows, pa.timestamp("ns", tz="Europe/Berlin")),
+        *(pa.array(["a", "b"] * rows).dictionary_encode()[:rows], pa.array(range(rows), pa.duration("us"))),
+        pa.array(range(rows), pa.time32("s")),
     )
-    return random.choice(kinds)()
+    return random.choice(kinds)
 
 
 def _read_tables(random, files, suffix):
