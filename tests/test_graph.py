@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.graph import UNLABELED, Graph, GraphArrays, check_edges, merged_adjacency, networkx_nodes
+from mtgcn.graph import UNLABELED, Graph, networkx_nodes
 
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
@@ -111,6 +111,9 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (OF_EDGES, INDEX | {"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
         (OF_EDGES, INDEX | {"num_nodes": 1}, "edge 0 refers to node 1, but the 1 nodes are numbered from 0"),
         (OF_EDGES, INDEX | {"edge_index": np.zeros((2, 0), int), "num_nodes": 2}, "edge_index has no edges"),
+        (OF_EDGES, INDEX | {"edge_weight": [1.0, -2.0]}, "edge 1 has weight -2; give finite weights >= 0"),
+        (OF_EDGES, INDEX | {"edge_weight": [np.nan, 1.0]}, "edge 0 has weight nan"),
+        (OF_EDGES, INDEX | {"edge_weight": [1.0]}, r"weights of shape \(1,\) for 2 edges"),
         (Graph.from_networkx, {"graph": nx.Graph()}, "has no nodes"),
         (Graph.from_networkx, {"graph": nx.empty_graph(3)}, "has no edges"),
         (Graph.from_networkx, {"graph": nx.path_graph(3), "label": "kind"}, "no node has an attribute 'kind'"),
@@ -167,6 +170,9 @@ def test_from_edge_index(form):
     assert graph.adjacency.toarray()[:3, :3].tolist() == PATH.tolist()
     assert graph.num_nodes == 4
     assert Graph.from_edge_index(form([[0, 1], [1, 0]]), np.ones((5, 1))).num_nodes == 5
+    with pytest.warns(GraphNote, match="edge_index: 2 of 2 edges go one way, or weigh more one way"):
+        graph = Graph.from_edge_index(form([[0, 1, 1, 1, 2], [1, 0, 2, 2, 2]]), edge_weight=form([2.0, 5, 3, 1, 1]))
+    assert graph.adjacency.toarray().tolist() == [[0, 5, 0], [5, 0, 3], [0, 3, 1]]
     assert Graph.from_edge_index(form([[0, 6], [6, 0]])).num_nodes == 7
 
 
@@ -258,34 +264,6 @@ def test_dropped_weights():
     with pytest.warns(GraphNote, match="edge_index: 4 of 4 edges have weight 0 and are dropped, as all others"):
         assert Graph.from_edge_index(edges, edge_weight=[0.0] * 4).num_edges == 0
     assert Graph.from_edge_index(edges, edge_weight=[0.0, 0, 1, 1]).num_edges == 1  # some zeros are no surprise
-
-
-@pytest.mark.parametrize(
-    ("pairs", "weights", "adjacency", "counts"),
-    [
-        ([(0, 1), (1, 0), (0, 1), (2, 1), (2, 2)], None, [[0, 1, 0], [1, 0, 1], [0, 1, 1]], [1, 1, 0]),
-        ([(0, 1), (1, 0), (1, 2), (1, 2)], [2, 5, 3, 1], [[0, 5, 0], [5, 0, 3], [0, 3, 0]], [1, 1, 1]),
-    ],
-)
-def test_merged_adjacency(pairs, weights, adjacency, counts):
-    found, *found_counts = merged_adjacency(*np.array(pairs).T, weights and np.array(weights), 3)
-    assert (found.toarray().tolist(), found_counts) == (adjacency, counts)
-
-
-@pytest.mark.parametrize(
-    ("edges", "weights", "message"),
-    [
-        ([[], []], None, "here has no edges; give at least one"),
-        ([[0, 5], [1, 1]], None, "edge 1 refers to node 5, but the 3 nodes are numbered from 0"),
-        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 has weight -2; give finite weights >= 0"),
-        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 has weight nan"),
-        ([[0, 1], [1, 2]], [1.0], r"weights of shape \(1,\) for 2 edges"),
-    ],
-)
-def test_check_edges(edges, weights, message):
-    sources, targets = np.array(edges, dtype=np.int64)
-    with pytest.raises(InputError, match=message):
-        check_edges(GraphArrays(np.arange(3), sources, targets, weights and np.array(weights)), "here")
 
 
 def test_methods_see_no_cells():
