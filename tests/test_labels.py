@@ -9,7 +9,7 @@ from mtgcn import read_graph
 from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.inputs import classes_and_labels
 from mtgcn.graph import Graph
-from mtgcn.labels import check_classes, class_named, classes_of, encoded_labels
+from mtgcn.labels import class_named, classes_of, encoded_labels
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,6 @@ def test_encoded_labels(given, codes, names):
 def test_several_labels_per_node():
     with pytest.raises(InputError, match=r"labels of shape \(2, 3\); give one label per node"):
         encoded_labels(np.zeros((2, 3)))
-
-
-def test_one_class():
-    with pytest.raises(InputError, match="y has one class only, 'a'; label nodes of at least two"):
-        check_classes(("a",), "y")
 
 
 @pytest.mark.parametrize(

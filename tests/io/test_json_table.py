@@ -55,12 +55,6 @@ def test_mixed_types_are_text(write):
     assert read_graph(None, nodes=nodes, kinds={"code": "category"}).feature_names == ("code=0", "code=x")
 
 
-def test_label_records_in_gzip(write):
-    labels = write("labels.json.gz", gzip.compress(b'[{"id": 0, "label": "a"}, {"id": 7, "label": "b"}]'))
-    graph = read_graph(write("edges.csv", EDGES), labels=labels)
-    assert (graph.node_ids.tolist(), graph.labels.tolist()) == ([0, 1, 2, 7], [0, -1, -1, 1])
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -220,14 +220,6 @@ def test_ids_only(write):
     assert (arrays.features, len(arrays.node_ids)) == (None, 3)
 
 
-def test_sparse_features(write):
-    rows = ["id," + ",".join(f"w{word}" for word in range(50))]
-    rows += [f"{node}," + ",".join("1" if word == node else "0" for word in range(50)) for node in range(20)]
-    arrays = read(write("edges.csv", "0,1\n"), write("nodes.csv", "\n".join(rows)))
-    assert sp.issparse(arrays.features)
-    assert np.array_equal(arrays.features.toarray(), np.eye(20, 50))
-
-
 @pytest.mark.parametrize(
     "text",
     ["id,label\nb,x\na,y\nc,\nb,x\n", "label,id\nx,b\ny,a\n,c\n", "b,x\na,y\n", "id,at,class\nb,1,x\na,2,y\n"],
@@ -236,14 +228,6 @@ def test_label_table(write, text):
     arrays = read(write("edges.csv", "a,b\nb,c\n"), labels=write("labels.csv", text))
     assert (arrays.node_ids.tolist(), arrays.labels.tolist()) == (["a", "b", "c"], [1, 0, -1])
     assert arrays.class_names == ("x", "y")
-
-
-def test_labels_of_two_tables(write):
-    nodes = write("nodes.csv", "key,kind\na,x\nb,\nc,\n")
-    labels = write("labels.csv", "id,label\nb,y\na,x\n")
-    with pytest.warns(GraphNote, match="nodes.csv: column 'key' is read as the id, by its name, .*; --column id=NAME"):
-        arrays = read(write("edges.csv", "a,b\n"), nodes, labels, label="kind")
-    assert arrays.labels.tolist() == [0, 1, -1]
 
 
 def test_node_table_only(write):
@@ -502,13 +486,6 @@ def test_late_text(write, monkeypatch):
     assert {"code=0", "code=1"} < set(arrays.feature_names)
     with pytest.raises(InputError, match=r"column 'code': 1 of 60 values are not numbers \(line 61 'x'\)"):
         read(None, write("nodes.csv", "id,f,code\n" + rows))
-
-
-def test_missing_labels(write):
-    labels = write("labels.csv", "id,label\na,x\nb,y\nc,NA\nd,?\ne,none\n")
-    with pytest.warns(GraphNote, match=r"3 labels are words for a missing value \('NA', '\?', 'none'\)"):
-        arrays = read(write("edges.csv", "a,b\nb,c\nc,d\nd,e\n"), labels=labels)
-    assert (arrays.labels.tolist(), arrays.class_names) == ([0, 1, -1, -1, -1], ("x", "y"))
 
 
 def test_given_preprocessing(write, write_parquet):

@@ -14,7 +14,7 @@ from mtgcn.errors import InputError, as_input_error, unknown_name
 from mtgcn.io.column_table import ColumnTable
 from mtgcn.io.graph_tables import first_rows
 from mtgcn.io.roles import NodeColumns
-from mtgcn.io.table import MemoryTable
+from mtgcn.io.table import memory_table
 from mtgcn.labels import is_missing
 
 
@@ -64,7 +64,7 @@ def table_of_frame(frame: Any) -> ColumnTable:
         array = np.asarray(frame, dtype=object)
         names = [f"column {place}" for place in range(1, array.shape[1] + 1)]
         cells = [_from_objects(column) for column in array.T]
-    table = MemoryTable(Path("the frame"), "a data frame", names, cells)
+    table = memory_table(Path("the frame"), "a data frame", names, cells)
     if not len(frame) or not table.columns:
         raise InputError(f"the frame holds {len(frame)} rows of {len(table.columns)} columns; give some of both")
     features = tuple(range(len(table.columns)))

@@ -21,7 +21,7 @@ from mtgcn.io.graph_files import READERS
 from mtgcn.io.json_table import json_table
 from mtgcn.io.options import Column, PathLike, TableOptions, position_in_title, readable_file
 from mtgcn.io.preprocessing import FEATURE, IGNORE, MIN_ROWS_OF_IDS, Preprocessor, is_id_name
-from mtgcn.io.table import ParquetTable, Table
+from mtgcn.io.table import Table, parquet_table
 
 ID_NAMES = ("id", "node", "node_id")
 ROLE_NAMES = {  # names from which the role of a column is recognised
@@ -33,8 +33,7 @@ ROLE_NAMES = {  # names from which the role of a column is recognised
 }
 EDGE_NAMES = [name for role in ("source", "target", "weight", "id") for name in ROLE_NAMES[role]]
 TABLE_READERS: dict[str, Callable[[Path, TableOptions], Table]] = {  # files with other suffixes are text
-    ".parquet": lambda path, _: ParquetTable(path),
-    ".pq": lambda path, _: ParquetTable(path),
+    **dict.fromkeys((".parquet", ".pq"), lambda path, _: parquet_table(path)),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), json_table),
 }
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
