@@ -90,6 +90,8 @@ def test_given_kinds():
     assert kind_of(cycle("1", "red", "blue"), given="number") == "number"
     assert kind_of(cycle("1,5", "red", "blue"), given="number") == "number with decimal comma"
     assert kind_of(cycle("2024-01-01", "soon", "later"), given="date") == "date iso"
+    typed = replace(table_of(column=cycle("1", "red", "blue")), categories=frozenset({0}))
+    assert [found.format for found in infer_types(typed, {"column": "number"})] == ["number"]
     with pytest.raises(InputError, match="column 'column': 'soon' is not a known date format"):
         kind_of(cycle("soon", "later"), given="date")
 

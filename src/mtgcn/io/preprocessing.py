@@ -413,7 +413,7 @@ def infer_types(
     styles = {
         column: _number_styles(texts.without_missing_words, chosen=table.names[column] in kinds)
         for column, texts in table.texts.items()
-        if column not in table.categories and kinds.get(table.names[column]) in (None, "number")
+        if kinds.get(table.names[column], "" if column in table.categories else "number") == "number"
     }
     decimal_commas = any(
         style == [COMMA] and not formats.may_be_thousands(table.texts[column].values, COMMA)
