@@ -31,11 +31,6 @@ def test_rows_and_lines(write, monkeypatch, newline, block, last):
     assert rows_of(table_of(path), [0], [1]) == [(2, ["a"], [1]), (4, ["b"], [2.5]), (7, ["c"], [-30])]
 
 
-def test_padding_and_comments(write):
-    table = table_of(write("t.txt", "# Nodes: 3\n#\n\n  1   2 \n 30  4\n"), header=False)
-    assert rows_of(table, [0, 1], []) == [(4, ["1", "2"], []), (5, ["30", "4"], [])]
-
-
 def test_quotes_and_byte_order_mark(write):
     path = write("t.csv", b'\xef\xbb\xbfid,f\n"a, b", 1\n  c  ,"2"\n5" pipe,3\n"say ""hi""",4\n')
     texts = [texts[0] for _, texts, _ in rows_of(table_of(path), [0], [1])]

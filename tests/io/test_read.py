@@ -46,7 +46,11 @@ EDGES = [("a", "b"), ("b", "c"), ("c", "c")]
         "FROM\tTo\na\tb\nb\tc\nc\tc\n",
         "note,dst,src\nx,b,a\ny,c,b\nz,c,c\n",
         "source,target,kind\na,b,x\nb,c,y\nc,c,z\n",
-        "# a comment\na b\nb c\nc c\n",
+        "# a comment\n#\n\n  a   b \nb  c\n\nc c\n",
+        "# Undirected graph: soc.txt\n# Nodes: 3 Edges: 3\n# FromNodeId\tToNodeId\na\tb\nb\tc\nc\tc\n",
+        "% sym unweighted\n%\n% 3 3 3\na\tb\nb\tc\nc\tc\n",
+        "#Nodes: 3 Edges: 3\n#made by hand\na\tb\nb\tc\nc\tc\n",
+        "%%MatrixMarket matrix coordinate pattern general\n% comment\n9 9 3\na b\nb c\nc c\n",
     ],
 )
 def test_edge_lists(write, text):
@@ -87,21 +91,6 @@ def test_recognised_lines_have_thousands(write, write_parquet, caplog):
         "n.parquet: node table, Parquet; 2 nodes",
         "e.csv: edge list, separated by commas, no header; 13 599 edges",
     ]
-
-
-@pytest.mark.parametrize(
-    "comments",
-    [
-        "# Undirected graph: soc.txt\n# Nodes: 3 Edges: 3\n# FromNodeId\tToNodeId\n",
-        "% sym unweighted\n%\n% 3 3 3\n",
-        "#Nodes: 3 Edges: 3\n#made by hand\n",
-        "%%MatrixMarket matrix coordinate pattern general\n% comment\n9 9 3\n",
-        "\n#\n\n",
-    ],
-)
-def test_comments_above_edges(write, comments):
-    arrays = read(write("edges.txt", f"{comments}1\t2\n2\t7\n7\t1\n"))
-    assert pairs(arrays) == [(1, 2), (2, 7), (7, 1)]
 
 
 def test_ids_with_number_signs(write):
@@ -312,6 +301,7 @@ def assert_fault(write, contents, message, **choices):
         ("edges", "source,target\n", "edges.csv holds a header and no edge"),
         ("edges", "source\na\n", "has one column"),
         ("edges", "source,target\na\nb,c,d\nc\n", r"has 1 column where line 1 has 2 .* \(3 in all: line 2 has 1"),
+        ("edges", "# a comment\n#\n\na b 1\n\nb c\n", "line 6 has 2 columns where line 4 has 3"),
         ("edges", "", "edges.csv is empty"),
         ("nodes", "", "nodes.csv is empty"),
         ("nodes", "id,f1\na,1\nb,red\nc,2\n", r"'f1': 1 of 3 values are not numbers \(line 3 'red'\); correct them"),
