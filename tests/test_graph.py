@@ -92,6 +92,11 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph, MATRIX | {"adjacency": [[0, 1], [2, 0]]}, "not symmetric"),
         (Graph, MATRIX | {"features": np.ones((2, 4))}, r"features of shape \(2, 4\) for 3 nodes"),
         (Graph, MATRIX | {"features": np.ones(3)}, "one row per node"),
+        (
+            Graph,
+            MATRIX | {"features": np.ones((3, 1), "m8[D]")},
+            r"not a table of numbers \(they have type timedelta64",
+        ),
         (Graph, MATRIX | {"features": [[1.0], [np.nan], [1.0]]}, "feature of node 1 is NaN"),
         (Graph, MATRIX | {"features": sp.csr_array([[1.0], [0.0], [np.inf]])}, "feature of node 2 is NaN or infinite"),
         (Graph, MATRIX | {"labels": [0, 1]}, r"labels of shape \(2,\) for 3 nodes"),

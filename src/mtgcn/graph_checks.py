@@ -103,8 +103,8 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
     sparse = sp.issparse(given)
     with as_input_error("features are not a table of numbers", "give one row per node", *NOT_NUMBERS):
         table: Any = given if sparse else np.asarray(given)
-        if table.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if table.dtype.kind in "cmM":
+            raise TypeError(f"they have type {table.dtype}")
         with np.errstate(over="ignore"):  # overflow to infinity is rejected below
             features: Any = sp.csr_array(table, dtype=np.float32, copy=True) if sparse else table.astype(np.float32)
     if features.ndim != 2 or features.shape[0] != nodes:
