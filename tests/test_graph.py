@@ -136,6 +136,7 @@ def test_features_that_32_bits_round():
     with pytest.warns(GraphNote, match="feature 0 varies by 120 around 1.7e.09, which 32-bit floats round; subtract"):
         Graph(TRIANGLE, timestamps)
     Graph(TRIANGLE, timestamps - timestamps.mean())
+    assert Graph(TRIANGLE, np.array([["1.5"], ["200"], ["3"]])).features.tolist() == [[1.5], [200], [3]]
 
 
 def test_name_is_writable():

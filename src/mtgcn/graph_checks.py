@@ -117,7 +117,7 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
     if sparse:
         features.sum_duplicates()
-    elif table.dtype.itemsize > features.itemsize:
+    elif table.dtype.kind in "iufO" and table.dtype.itemsize > features.itemsize:
         spread, size = np.ptp(table, axis=0), np.abs(features).max(axis=0)
         lost = np.flatnonzero((spread > 0) & (spread < MIN_SPREAD * size))
         if len(lost):

@@ -34,26 +34,19 @@ def read_json(path: Path) -> Any:
 
 def json_table(path: Path, options: TableOptions) -> ArrowTable:
     """The table in a JSON file."""
-    content = read_json(path)
-    try:
-        return _table_of(path, content, () if options.preprocessing is None else options.preprocessing.needed)
-    except UnicodeEncodeError:
-        raise InputError(f"{path} holds an unpaired surrogate; write its texts again as UTF-8") from None
-
-
-def _table_of(path: Path, content: Any, needed: Sequence[str]) -> ArrowTable:
+    content, needed = read_json(path), () if options.preprocessing is None else options.preprocessing.needed
     if isinstance(content, dict) and len(content) == 1:  # {"data": [{…}, …]}
         [inner] = content.values()
         content = inner if isinstance(inner, list) and inner and isinstance(inner[0], dict) else content
-    if isinstance(content, list) and content and all(isinstance(record, dict) for record in content):
-        names = list(dict.fromkeys(name for record in content for name in record))
-        return memory_table(
-            path, "JSON records", names, [_column([row.get(name) for row in content]) for name in names]
-        )
-    if isinstance(content, dict) and "nodes" in content:
-        raise InputError(f"{path} holds nodes and edges; give it as --graph")
-    if isinstance(content, dict) and content and all(isinstance(numbers, list) for numbers in content.values()):
-        return _feature_table(path, content, needed)
+    with as_input_error(f"{path} holds an unpaired surrogate", "write its texts again as UTF-8", UnicodeEncodeError):
+        if isinstance(content, list) and content and all(isinstance(record, dict) for record in content):
+            names = list(dict.fromkeys(name for record in content for name in record))
+            cells = [_column([row.get(name) for row in content]) for name in names]
+            return memory_table(path, "JSON records", names, cells)
+        if isinstance(content, dict) and "nodes" in content:
+            raise InputError(f"{path} holds nodes and edges; give it as --graph")
+        if isinstance(content, dict) and content and all(isinstance(numbers, list) for numbers in content.values()):
+            return _feature_table(path, content, needed)
     raise InputError(f"{path} holds {shown(content)}; {SHAPES}")
 
 

@@ -396,17 +396,14 @@ def _place(table: Table, column: Column) -> int | None:
 
 
 def _position(table: Table, column: Column) -> int:
-    column = column if column in table.columns else position_in_title(column)
-    if isinstance(column, int):
-        if not 0 <= column < len(table.columns):
-            raise InputError(f"{table.path} has no column {column}; it has {len(table.columns)}, counted from 0")
-        return column
-    if column not in table.columns:
-        if not table.has_header:
-            raise InputError(
-                f"{table.path} has no header to find column {column!r} in; write 'column 1' for the first, or use "
-                "--header yes"
-            )
-        error = unknown_name("column", column, [name for name in table.columns if name])
-        raise InputError(f"{table.path}: {error}")
-    return table.columns.index(column)
+    place = _place(table, column)
+    if place is None and not table.has_header:
+        raise InputError(
+            f"{table.path} has no header to find column {column!r} in; write 'column 1' for the first, or use "
+            "--header yes"
+        )
+    if place is None:
+        raise InputError(f"{table.path}: {unknown_name('column', column, filter(None, table.columns))}")
+    if not 0 <= place < len(table.columns):
+        raise InputError(f"{table.path} has no column {place}; it has {len(table.columns)}, counted from 0")
+    return place

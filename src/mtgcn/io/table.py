@@ -303,7 +303,11 @@ class ArrowTable(Table):
         return Coded.of(column, as_texts, stays_text=is_textual(kind))
 
     def _numbers(self, column: pa.Array, number: int, places: np.ndarray, faults: Faults) -> np.ndarray:
-        found = numbers_of(column)
+        if is_day(column.type):  # as days since 1970, rounded like the dates of a CSV file
+            microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+            found = numbers_in(microseconds) / 10**6 / SECONDS_A_DAY
+        else:
+            found = numbers_in(column.cast(pa.float64(), safe=False))
         for row in np.flatnonzero(np.abs(found) > LARGEST):
             self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
         return found
@@ -340,14 +344,6 @@ def parquet_table(path: Path) -> ArrowTable:
     if not names or not rows:
         raise InputError(f"{path} holds {rows} rows of {len(names)} columns; write it again, with some rows")
     return table
-
-
-def numbers_of(column: pa.Array) -> np.ndarray:
-    """A numeric column in double precision, dates as days since 1970, NaN for nulls."""
-    if is_day(column.type):
-        microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return numbers_in(microseconds) / 10**6 / SECONDS_A_DAY  # rounded like the dates of a CSV file
-    return numbers_in(column.cast(pa.float64(), safe=False))
 
 
 def as_texts(values: pa.Array) -> pa.Array:
