@@ -73,7 +73,7 @@ def reason(problem: Exception) -> str:
 def as_input_error(
     message: str, remedy: str, *problems: type[Exception], kept: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Turn these exceptions of other libraries into an `InputError`, except those `kept`."""
+    """Turn these exceptions of other libraries, except those `kept`, into an `InputError`: message (reason); remedy."""
     try:
         yield
     except problems as problem:

@@ -345,8 +345,8 @@ class Graph:
     @classmethod
     def from_adjacency(cls, adjacency: sp.csr_array, arrays: GraphArrays, name: str = "") -> Graph:
         """A graph from an adjacency and the node arrays of `arrays`, whose edges are ignored."""
-        own = {field.name for field in fields(cls)} & vars(arrays).keys()
-        return cls(adjacency, name=name, **{part: getattr(arrays, part) for part in own})
+        shared = {field.name for field in fields(cls)} & vars(arrays).keys()
+        return cls(adjacency, name=name, **{part: getattr(arrays, part) for part in shared})
 
 
 def merged_adjacency(

@@ -211,7 +211,7 @@ def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ..
     codes, names = encoded_labels(given)
     check_classes(names, "y")
     check_not_regression(names, int(np.count_nonzero(codes != UNLABELED)), "y")
-    kind = np.asarray(given).dtype
+    kind = np.asarray(given).dtype  # floats are named like integers
     return codes, names, kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"
 
 

@@ -101,7 +101,7 @@ class CsvTable(Table):
         """The first lines that are neither empty nor a comment, with their numbers."""
         for first_line, block in self._blocks():
             lines = [(number, line) for number, line in enumerate(block.split("\n"), first_line) if line.strip()]
-            width = next((_words(line) for _, line in lines if line[0] not in "#%"), None)  # of the first row
+            width = next((_words(line) for _, line in lines if line[0] not in "#%"), None)  # words in the first row
             start = 0
             while start < len(lines) and (
                 COMMENT.match(line := lines[start][1])

@@ -49,7 +49,9 @@ class EncodedColumn:
     def rows(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dimensions"]:
         encoder = SentenceEncoder.of(self.encoder)
         if encoder.sha256 != self.sha256:
-            raise InputError(f"{self.encoder} is not the encoder of the fit: its files differ; restore its files")
+            raise InputError(
+                f"{self.encoder} is not the encoder of the fit: its files differ; restore those of the fit"
+            )
         return encoder.rows(texts)
 
 
