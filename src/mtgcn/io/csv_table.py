@@ -52,8 +52,8 @@ class CsvTable(Table):
         beginning = self._beginning()
         titles = 0 if edges else _title_lines([line for _, line in beginning])
         if titles:
-            lines, verb = (f"line {beginning[0][0]}", "is") if titles == 1 else (f"the first {titles} lines", "are")
-            note(f"{path}: {lines} ({shown(beginning[0][1].strip(',;|'))}) {verb} read as a title and left out")
+            title = shown(beginning[0][1].strip(",;|"))
+            note(f"{path}: what is above line {beginning[titles][0]} ({title}) is read as a title and left out")
             beginning = beginning[titles:]
         self.first_place = beginning[0][0]
         self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
