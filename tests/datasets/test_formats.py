@@ -146,7 +146,7 @@ def test_chameleon_missing_file(github, cache, given):
     github(given, FILES)
     (github(MUSAE, FILES) / "chameleon/target.csv").unlink()
     (given / "chameleon/target.csv").unlink()
-    with pytest.raises(SourceUnreachable, match=r"GitHub: chameleon/target.csv: .* the files chameleon/edges.csv, "):
+    with pytest.raises(SourceUnreachable, match=r"GitHub: chameleon/target.csv: .* with chameleon/edges.csv, "):
         load("chameleon")
     # Complete files are kept; the next attempt fetches the rest only.
     assert sorted(path.name for path in (cache / "chameleon").iterdir()) == ["edges.csv", "features.json"]

