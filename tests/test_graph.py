@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.errors import GraphNote, InputError
-from mtgcn.graph import UNLABELED, Graph, GraphArrays, check_edges, merged_adjacency, networkx_nodes
+from mtgcn.graph import UNLABELED, Graph, networkx_nodes
 
 TRIANGLE = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
 PATH = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
@@ -75,6 +75,7 @@ def test_without_labels():
     assert graph.labels.tolist() == [0, 1, -1]
 
 
+OF_EDGES = Graph.from_edge_index
 MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
 
 
@@ -91,6 +92,11 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph, MATRIX | {"adjacency": [[0, 1], [2, 0]]}, "not symmetric"),
         (Graph, MATRIX | {"features": np.ones((2, 4))}, r"features of shape \(2, 4\) for 3 nodes"),
         (Graph, MATRIX | {"features": np.ones(3)}, "one row per node"),
+        (
+            Graph,
+            MATRIX | {"features": np.ones((3, 1), "m8[D]")},
+            r"not a table of numbers \(they have type timedelta64",
+        ),
         (Graph, MATRIX | {"features": [[1.0], [np.nan], [1.0]]}, "feature of node 1 is NaN"),
         (Graph, MATRIX | {"features": sp.csr_array([[1.0], [0.0], [np.inf]])}, "feature of node 2 is NaN or infinite"),
         (Graph, MATRIX | {"labels": [0, 1]}, r"labels of shape \(2,\) for 3 nodes"),
@@ -106,22 +112,13 @@ MATRIX, INDEX = {"adjacency": TRIANGLE}, {"edge_index": [[0, 1], [1, 0]]}
         (Graph.from_scipy, MATRIX | {"y": ["a", "b"]}, r"labels of shape \(2,\) for 3 nodes"),
         (Graph.from_scipy, MATRIX | {"y": ["a", "a", None]}, "y has one class only, 'a'"),
         (Graph.from_scipy, MATRIX | {"feature_names": ["f"]}, "1 feature names do not match 0 features"),
-        (
-            Graph.from_edge_index,
-            INDEX | {"edge_index": [[0, 1], [1, 2], [2, 0]]},
-            r"edge_index of shape \(3, 2\).*; pass its transpose",
-        ),
-        (Graph.from_edge_index, INDEX | {"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
-        (
-            Graph.from_edge_index,
-            INDEX | {"num_nodes": 1},
-            "edge 0 refers to node 1, but the 1 nodes are numbered from 0",
-        ),
-        (
-            Graph.from_edge_index,
-            INDEX | {"edge_index": np.zeros((2, 0), int), "num_nodes": 2},
-            "edge_index has no edges",
-        ),
+        (OF_EDGES, INDEX | {"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"shape \(3, 2\).*; pass its transpose"),
+        (OF_EDGES, INDEX | {"edge_index": [[0.5], [1.0]]}, "type float64; give two rows of whole numbers"),
+        (OF_EDGES, INDEX | {"num_nodes": 1}, "edge 0 refers to node 1, but the 1 nodes are numbered from 0"),
+        (OF_EDGES, INDEX | {"edge_index": np.zeros((2, 0), int), "num_nodes": 2}, "edge_index has no edges"),
+        (OF_EDGES, INDEX | {"edge_weight": [1.0, -2.0]}, "edge 1 has weight -2; give finite weights >= 0"),
+        (OF_EDGES, INDEX | {"edge_weight": [np.nan, 1.0]}, "edge 0 has weight nan"),
+        (OF_EDGES, INDEX | {"edge_weight": [1.0]}, r"weights of shape \(1,\) for 2 edges"),
         (Graph.from_networkx, {"graph": nx.Graph()}, "has no nodes"),
         (Graph.from_networkx, {"graph": nx.empty_graph(3)}, "has no edges"),
         (Graph.from_networkx, {"graph": nx.path_graph(3), "label": "kind"}, "no node has an attribute 'kind'"),
@@ -139,6 +136,7 @@ def test_features_that_32_bits_round():
     with pytest.warns(GraphNote, match="feature 0 varies by 120 around 1.7e.09, which 32-bit floats round; subtract"):
         Graph(TRIANGLE, timestamps)
     Graph(TRIANGLE, timestamps - timestamps.mean())
+    assert Graph(TRIANGLE, np.array([["1.5"], ["200"], ["3"]])).features.tolist() == [[1.5], [200], [3]]
 
 
 def test_name_is_writable():
@@ -154,9 +152,7 @@ def test_indices_take_32_bits():
     assert wide.indices.dtype == np.int64  # the given matrix is unchanged
 
 
-@pytest.mark.parametrize(
-    "form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_matrix, np.ndarray.tolist]
-)
+@pytest.mark.parametrize("form", [np.array, sp.csr_array, sp.csr_matrix, sp.coo_array, np.ndarray.tolist])
 def test_from_scipy(form):
     graph = Graph.from_scipy(form(PATH), np.eye(3), ["b", None, "a"], node_ids=["x", "y", "z"], name="path")
     assert graph.adjacency.toarray().tolist() == PATH.tolist()
@@ -180,6 +176,9 @@ def test_from_edge_index(form):
     assert graph.adjacency.toarray()[:3, :3].tolist() == PATH.tolist()
     assert graph.num_nodes == 4
     assert Graph.from_edge_index(form([[0, 1], [1, 0]]), np.ones((5, 1))).num_nodes == 5
+    with pytest.warns(GraphNote, match="edge_index: 2 of 2 edges go one way, or weigh more one way"):
+        graph = Graph.from_edge_index(form([[0, 1, 1, 1, 2], [1, 0, 2, 2, 2]]), edge_weight=form([2.0, 5, 3, 1, 1]))
+    assert graph.adjacency.toarray().tolist() == [[0, 5, 0], [5, 0, 3], [0, 3, 1]]
     assert Graph.from_edge_index(form([[0, 6], [6, 0]])).num_nodes == 7
 
 
@@ -271,34 +270,6 @@ def test_dropped_weights():
     with pytest.warns(GraphNote, match="edge_index: 4 of 4 edges have weight 0 and are dropped, as all others"):
         assert Graph.from_edge_index(edges, edge_weight=[0.0] * 4).num_edges == 0
     assert Graph.from_edge_index(edges, edge_weight=[0.0, 0, 1, 1]).num_edges == 1  # some zeros are no surprise
-
-
-@pytest.mark.parametrize(
-    ("pairs", "weights", "adjacency", "counts"),
-    [
-        ([(0, 1), (1, 0), (0, 1), (2, 1), (2, 2)], None, [[0, 1, 0], [1, 0, 1], [0, 1, 1]], [1, 1, 0]),
-        ([(0, 1), (1, 0), (1, 2), (1, 2)], [2, 5, 3, 1], [[0, 5, 0], [5, 0, 3], [0, 3, 0]], [1, 1, 1]),
-    ],
-)
-def test_merged_adjacency(pairs, weights, adjacency, counts):
-    found, *found_counts = merged_adjacency(*np.array(pairs).T, weights and np.array(weights), 3)
-    assert (found.toarray().tolist(), found_counts) == (adjacency, counts)
-
-
-@pytest.mark.parametrize(
-    ("edges", "weights", "message"),
-    [
-        ([[], []], None, "here has no edges; give at least one"),
-        ([[0, 5], [1, 1]], None, "edge 1 refers to node 5, but the 3 nodes are numbered from 0"),
-        ([[0, 1], [1, 2]], [1.0, -2.0], "edge 1 has weight -2; give finite weights >= 0"),
-        ([[0, 1], [1, 2]], [np.nan, 1.0], "edge 0 has weight nan"),
-        ([[0, 1], [1, 2]], [1.0], r"weights of shape \(1,\) for 2 edges"),
-    ],
-)
-def test_check_edges(edges, weights, message):
-    sources, targets = np.array(edges, dtype=np.int64)
-    with pytest.raises(InputError, match=message):
-        check_edges(GraphArrays(np.arange(3), sources, targets, weights and np.array(weights)), "here")
 
 
 def test_methods_see_no_cells():

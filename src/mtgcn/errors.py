@@ -7,7 +7,8 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LONGEST_SHOWN = 60  # most characters of a value in a message
@@ -66,6 +67,19 @@ def reason(problem: Exception) -> str:
     message = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     message = " ".join(message.split()) or type(problem).__name__
     return message if len(message) <= 3 * LONGEST_SHOWN else message[: 3 * LONGEST_SHOWN - 1] + "…"
+
+
+@contextmanager
+def as_input_error(
+    message: str, remedy: str, *problems: type[Exception], kept: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Turn these exceptions of other libraries, except those `kept`, into an `InputError`: message (reason); remedy."""
+    try:
+        yield
+    except problems as problem:
+        if isinstance(problem, (InputError, *kept)):
+            raise
+        raise InputError(f"{message} ({reason(problem)}); {remedy}") from None
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:

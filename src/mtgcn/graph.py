@@ -38,6 +38,7 @@ class GraphArrays:
     labels: np.ndarray | None = None
     class_names: tuple[str, ...] = ()
     directed: bool | None = None  # None: unknown
+    class_type: str = ""
     preprocessing: Any = None
     numbered: bool = False
     cells: Any = None
@@ -228,8 +229,7 @@ class Graph:
             matrix = matrix.maximum(matrix.T).tocsr()
         if not matrix.nnz:
             raise InputError("the adjacency has no edges; give at least one")
-        labels, names = graph_checks.encoded(y, class_names)
-        kind = graph_checks.class_type(y, class_names)
+        labels, names, kind = graph_checks.encoded(y, class_names)
         return cls(matrix, as_array(X), labels, node_ids, names, name, tuple(feature_names), class_type=kind)
 
     @classmethod
@@ -255,17 +255,16 @@ class Graph:
         """
         edges = graph_checks.checked_edge_index(edge_index)
         features = as_array(X)
-        labels, names = graph_checks.encoded(y, class_names)
+        labels, names, kind = graph_checks.encoded(y, class_names)
         where = "edge_index" if num_nodes is None else "num_nodes"
         if num_nodes is None:
             rows = [part.shape[0] for part in (features, labels) if part is not None and part.ndim]
             num_nodes = rows[0] if rows else int(edges.max(initial=-1)) + 1
         node_ids = graph_checks.checked_node_ids(node_ids, checked_count(num_nodes, where))
         weights = None if edge_weight is None else np.asarray(as_array(edge_weight))
-        arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, tuple(feature_names), labels, names)
-        graph = cls.from_arrays(arrays, "edge_index", name)
-        object.__setattr__(graph, "class_type", graph_checks.class_type(y, class_names))
-        return graph
+        nodes: dict[str, Any] = {"labels": labels, "class_names": names, "class_type": kind}
+        arrays = GraphArrays(node_ids, edges[0], edges[1], weights, features, tuple(feature_names), **nodes)
+        return cls.from_arrays(arrays, "edge_index", name)
 
     @classmethod
     def from_pyg(cls, data: Any, *, mask: str | None = None, class_names: Sequence[str] = (), name: str = "") -> Graph:
@@ -346,10 +345,8 @@ class Graph:
     @classmethod
     def from_adjacency(cls, adjacency: sp.csr_array, arrays: GraphArrays, name: str = "") -> Graph:
         """A graph from an adjacency and the node arrays of `arrays`, whose edges are ignored."""
-        labels: Any = arrays.labels
-        names, ids, columns = arrays.class_names, arrays.node_ids, arrays.feature_names
-        shown = {"numbered": arrays.numbered, "cells": arrays.cells}
-        return cls(adjacency, arrays.features, labels, ids, names, name, columns, arrays.preprocessing, **shown)
+        shared = {field.name for field in fields(cls)} & vars(arrays).keys()
+        return cls(adjacency, name=name, **{part: getattr(arrays, part) for part in shared})
 
 
 def merged_adjacency(

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, check_names, note, reason, shown
+from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, InputError, as_input_error, check_names, note, shown
 from mtgcn.labels import UNLABELED, check_classes, check_not_regression, encoded_labels
 from mtgcn.memory import check_fits
 from mtgcn.shapes import Float, Int
 
 MAX_CLASSES = 100_000  # a stray number among the labels would create that many classes
 MIN_SPREAD = 1e-4  # smallest spread relative to the values; below, 32-bit floats resolve fewer than 1000 steps
+NOT_NUMBERS = TypeError, ValueError, OverflowError  # exceptions of NumPy and SciPy
 BYTES_PER_NODE = 64  # memory for ids, labels, row starts of the adjacency and temporary arrays
 
 
@@ -100,14 +101,12 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
     if given is None:
         return None
     sparse = sp.issparse(given)
-    try:
+    with as_input_error("features are not a table of numbers", "give one row per node", *NOT_NUMBERS):
         table: Any = given if sparse else np.asarray(given)
-        if table.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if table.dtype.kind in "cmM":
+            raise TypeError(f"they have type {table.dtype}")
         with np.errstate(over="ignore"):  # overflow to infinity is rejected below
             features: Any = sp.csr_array(table, dtype=np.float32, copy=True) if sparse else table.astype(np.float32)
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(f"features are not a table of numbers ({reason(problem)}); give one row per node") from None
     if features.ndim != 2 or features.shape[0] != nodes:
         raise InputError(f"features of shape {features.shape} for {nodes} nodes; give one row per node")
     if not features.shape[1]:
@@ -118,7 +117,7 @@ def checked_features(given: object, nodes: int) -> sp.csr_array | Float[np.ndarr
         raise InputError(f"a feature of node {row} is NaN or infinite; give finite numbers")
     if sparse:
         features.sum_duplicates()
-    elif table.dtype.itemsize > features.itemsize:
+    elif table.dtype.kind in "iufO" and table.dtype.itemsize > features.itemsize:
         spread, size = np.ptp(table, axis=0), np.abs(features).max(axis=0)
         lost = np.flatnonzero((spread > 0) & (spread < MIN_SPREAD * size))
         if len(lost):
@@ -203,26 +202,22 @@ def checked_edge_index(given: Any, where: str = "") -> Int[np.ndarray, "2 listed
     return edges.astype(np.int64)
 
 
-def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """Labels of any type as class codes. With `given_names` they must be codes already."""
-    class_names = _names("class", given_names)
-    if labels is None or class_names:
-        return as_array(labels), class_names
-    codes, names = encoded_labels(as_array(labels))
+def encoded(labels: Any, given_names: Sequence[str]) -> tuple[Any, tuple[str, ...], str]:
+    """Labels of any type as class codes, the class names, and the dtype of the classes: text if they are named. With
+    `given_names`, labels must be codes already."""
+    class_names, given = _names("class", given_names), as_array(labels)
+    if given is None or class_names:
+        return given, class_names, "U"
+    codes, names = encoded_labels(given)
     check_classes(names, "y")
     check_not_regression(names, int(np.count_nonzero(codes != UNLABELED)), "y")
-    return codes, names
-
-
-def class_type(labels: Any, given_names: Sequence[str]) -> str:
-    """The dtype of classes given as labels: text if they are named."""
-    kind = np.dtype("U") if labels is None or len(given_names) else np.asarray(as_array(labels)).dtype
-    return kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"  # floats are named like integers
+    kind = np.asarray(given).dtype  # floats are named like integers
+    return codes, names, kind.str if kind.kind in "biu" else "int64" if kind.kind == "f" else "U"
 
 
 def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
     """A square matrix as a scipy CSR array."""
-    try:
+    with as_input_error("adjacency is not a matrix of numbers", "give a square one", *NOT_NUMBERS, AttributeError):
         given = as_array(given)
         if given.dtype.kind == "c":
             raise TypeError("complex numbers")
@@ -232,10 +227,6 @@ def square_matrix(given: Any, *, copy: bool = False) -> sp.csr_array:
             matrix = sp.csr_array(given, dtype=np.float32, copy=copy)
         if not copy:  # the matrix of a `Graph`, whose edges were already checked
             note_dropped(given.data if sp.issparse(given) else given[given != 0], "the adjacency")
-    except (TypeError, ValueError, AttributeError, OverflowError) as problem:
-        if isinstance(problem, InputError):
-            raise
-        raise InputError(f"adjacency is not a matrix of numbers ({reason(problem)}); give a square one") from None
     matrix.sum_duplicates()
     return matrix
 
@@ -250,10 +241,8 @@ def _names(what: str, given: Any, longest: int = LONGEST_NAME) -> tuple[str, ...
 
 def _array(what: str, given: object, nodes: int | None = None) -> np.ndarray:
     """A copy as an array, with one entry per node if `nodes` is given."""
-    try:
+    with as_input_error(f"{what} are not an array", "give one-dimensional data", *NOT_NUMBERS):
         array = np.array(given)
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(f"{what} are not an array ({reason(problem)}); give one-dimensional data") from None
     if nodes is not None and array.shape != (nodes,):
         raise InputError(f"{what} of shape {array.shape} for {nodes} nodes; give one per node")
     return array

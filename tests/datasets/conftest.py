@@ -69,14 +69,14 @@ def cora_files(github):
 @pytest.fixture(scope="session")
 def real_files():
     """The real files of Cora, as Planetoid's pickles and as text, found locally or fetched."""
-    folders, found = files.Folders.from_environment(), []
+    folders, found = files.data_folders(), []
     for form in catalogue._FORMATS["cora"]:
-        contents = next(filter(None, (files.read_checked(one, form.filenames) for one in folders.in_order())), None)
+        contents = next(filter(None, (files.read_checked(one, form.filenames) for one in folders)), None)
         if contents is None:
             try:
-                files.fetch("cora", [(form.filenames, source) for source in form.sources], folders.cache)
+                files.fetch("cora", [(form.filenames, source) for source in form.sources], folders[-1])
             except SourceUnreachable as error:
                 pytest.skip(f"no source of Cora can be reached: {error}")
-            contents = files.read_checked(folders.cache, form.filenames)
+            contents = files.read_checked(folders[-1], form.filenames)
         found.append(contents)
     return found

@@ -110,68 +110,45 @@ def _ring(nodes):
 
 
 def _features(random, nodes):
-    plain = _plain_features(random, nodes)
+    plain, texts = _plain_features(random, nodes), [malformed.text(random)[:50] for _ in range(nodes)]
+    scale = random.choice((1e-45, 1e-40, 1e-30, 1e14, 1e30, 0))
+    scales = 10.0 ** np.array([random.randint(-40, 15) for _ in range(4)])
     kinds = (
-        lambda: plain,
-        lambda: plain,
-        lambda: plain * random.choice((1e-45, 1e-40, 1e-30, 1e14, 1e30, 0)),
-        lambda: plain * 10.0 ** np.array([random.randint(-40, 15) for _ in range(4)]),
-        lambda: sp.csr_array(plain * (plain > 0)),
-        lambda: sp.csr_array(plain * 1e14),
-        lambda: sp.csr_array(np.zeros_like(plain)),
-        lambda: sp.coo_matrix(plain),
-        lambda: malformed.array(random, plain),
-        lambda: malformed.array(random, plain),
-        lambda: plain.tolist(),
-        lambda: [[malformed.text(random)[:50] for _ in range(2)] for _ in range(nodes)],
-        lambda: pd.DataFrame({"a": plain[:, 0], "b": [malformed.text(random)[:50] for _ in range(nodes)]}),
-        lambda: pd.DataFrame({"a": pd.Categorical(list("ab" * nodes)[:nodes]), "b": pd.Timestamp("2020-01-01")}),
-        lambda: polars.DataFrame({"a": plain[:, 0], "b": [malformed.text(random)[:50] for _ in range(nodes)]}),
-        lambda: torch.from_numpy(plain),
-        lambda: np.ones((nodes, 1)),
-        lambda: np.zeros((nodes, 0)),
-        lambda: None,
-        lambda: malformed.json_value(random),
+        *(plain, plain, plain * scale, plain * scales, plain.tolist(), torch.from_numpy(plain), None),
+        *(sp.csr_array(plain * (plain > 0)), sp.csr_array(plain * 1e14), sp.csr_array(0 * plain), sp.coo_matrix(plain)),
+        *(malformed.array(random, plain), malformed.array(random, plain), malformed.json_value(random)),
+        *(np.ones((nodes, 1)), np.zeros((nodes, 0)), [[text, text] for text in texts]),
+        *(pd.DataFrame({"a": plain[:, 0], "b": texts}), polars.DataFrame({"a": plain[:, 0], "b": texts})),
+        pd.DataFrame({"a": pd.Categorical(list("ab" * nodes)[:nodes]), "b": pd.Timestamp("2020-01-01")}),
     )
-    return random.choice(kinds)()
+    return random.choice(kinds)
 
 
 def _labels(random, nodes):
     plain = _plain_labels(random, nodes)
     named = [None if label < 0 else "abcd"[label] for label in plain]
     kinds = (
-        *(lambda: plain, lambda: plain, lambda: plain, lambda: plain.tolist(), lambda: named, lambda: plain * 10**9),
-        *(lambda: np.array(named, dtype=object), lambda: plain.astype(float), lambda: malformed.array(random, plain)),
-        *(
-            lambda: [malformed.text(random) for _ in range(nodes)],
-            lambda: [malformed.number(random) for _ in range(nodes)],
-        ),
-        *(lambda: np.full(nodes, -1), lambda: np.zeros(nodes), lambda: plain[:, None], lambda: pd.Series(named)),
-        *(lambda: [label and label.encode() for label in named], lambda: malformed.json_value(random), lambda: None),
-        lambda: np.arange(nodes),
+        *(plain, plain, plain, plain.tolist(), plain * 10**9, plain.astype(float), plain[:, None], np.arange(nodes)),
+        *(named, np.array(named, dtype=object), pd.Series(named), [label and label.encode() for label in named]),
+        *([make(random) for _ in range(nodes)] for make in (malformed.text, malformed.number)),
+        *(malformed.array(random, plain), malformed.json_value(random), np.full(nodes, -1), np.zeros(nodes), None),
     )
-    return random.choice(kinds)()
+    return random.choice(kinds)
 
 
 def _graph(random, nodes):
     ring = _ring(nodes)
     edges = np.array([[random.randrange(nodes) for _ in range(2 * nodes)] for _ in range(2)])
     spread = np.triu(10.0 ** np.array([[random.randint(-40, 15) for _ in range(nodes)] for _ in range(nodes)]))
+    both_ways, scale = spread + spread.T, random.choice((1e-45, 1e-44, 1e-30, 1e10, 1e15, 1e30))
     kinds = (
-        *(lambda: None, lambda: None, lambda: ring, lambda: sp.csr_array(ring), lambda: edges),
-        *(lambda: np.eye(nodes), lambda: sp.eye_array(nodes), lambda: np.ones((nodes, nodes))),
-        *(lambda: ring * random.choice((1e-45, 1e-44, 1e-30, 1e10, 1e15, 1e30)), lambda: spread + spread.T),
-        *(lambda: (spread + spread.T) * (ring > 0), lambda: torch.from_numpy(edges), lambda: edges.tolist()),
-        *(lambda: nx.path_graph(nodes), lambda: nx.star_graph(nodes - 1), lambda: nx.Graph()),
-        *(lambda: Graph.from_scipy(ring), lambda: torch.from_numpy(ring).to_sparse()),
-        *(
-            lambda: malformed.array(random, ring),
-            lambda: malformed.array(random, edges),
-            lambda: malformed.json_value(random),
-        ),
-        *(lambda: malformed.array(random, ring), lambda: malformed.array(random, edges), lambda: np.ones((nodes,) * 3)),
+        *(None, None, ring, sp.csr_array(ring), Graph.from_scipy(ring), torch.from_numpy(ring).to_sparse()),
+        *(ring * scale, both_ways, both_ways * (ring > 0), edges, torch.from_numpy(edges), edges.tolist()),
+        *(np.eye(nodes), sp.eye_array(nodes), np.ones((nodes, nodes)), np.ones((nodes,) * 3)),
+        *(nx.path_graph(nodes), nx.star_graph(nodes - 1), nx.Graph(), malformed.json_value(random)),
+        *(malformed.array(random, plain) for plain in (ring, ring, edges, edges)),
     )
-    return random.choice(kinds)()
+    return random.choice(kinds)
 
 
 RANDOM = np.random.default_rng(0)

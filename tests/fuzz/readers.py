@@ -77,26 +77,20 @@ def _parquet(random):
 
 
 def _arrow_column(random, rows):
+    texts = [malformed.text(random) for _ in range(rows)]
+    extreme = [random.choice((0.0, 1e300, float("nan"), float("inf"), 1e-300)) for _ in range(rows)]
     kinds = (
-        lambda: pa.array([malformed.text(random).replace("\x00", "")[:2000] for _ in range(rows)]),
-        lambda: pa.array([malformed.text(random).encode("utf-8", "surrogatepass") for _ in range(rows)], pa.binary()),
-        lambda: pa.array([random.choice((0.0, 1e300, float("nan"), float("inf"), 1e-300)) for _ in range(rows)]),
-        lambda: pa.array([random.choice((0, 2**63, 2**64 - 1)) for _ in range(rows)], pa.uint64()),
-        lambda: pa.array([[1, 2]] * rows),
-        lambda: pa.array([{"a": 1}] * rows),
-        lambda: pa.nulls(rows),
-        lambda: pa.array([True, None] * rows)[:rows],
-        lambda: pa.array([-(2**40)] * rows, pa.timestamp("s")),
-        lambda: pa.array([10**18] * rows, pa.timestamp("ns", tz="Europe/Berlin")),
-        lambda: pa.array(range(rows), pa.date32()),
-        lambda: pa.array(["a", "b"] * rows).dictionary_encode()[:rows],
-        lambda: pa.array(range(rows), pa.duration("us")),
-        lambda: pa.array(range(rows), pa.time32("s")),
-        lambda: pa.array(range(rows), pa.decimal128(30, 4)),
-        lambda: pa.array(["x"] * rows, pa.large_string()),
-        lambda: pa.array(np.arange(rows, dtype=np.float16)),
+        *(pa.array([text.replace("\x00", "")[:2000] for text in texts]), pa.array(["x"] * rows, pa.large_string())),
+        pa.array([text.encode("utf-8", "surrogatepass") for text in texts], pa.binary()),
+        *(pa.array(extreme), pa.array(np.arange(rows, dtype=np.float16)), pa.array(range(rows), pa.decimal128(30, 4))),
+        pa.array([random.choice((0, 2**63, 2**64 - 1)) for _ in range(rows)], pa.uint64()),
+        *(pa.array([[1, 2]] * rows), pa.array([{"a": 1}] * rows), pa.nulls(rows), pa.array([True, None] * rows)[:rows]),
+        *(pa.array([-(2**40)] * rows, pa.timestamp("s")), pa.array(range(rows), pa.date32())),
+        pa.array([10**18] * rows, pa.timestamp("ns", tz="Europe/Berlin")),
+        *(pa.array(["a", "b"] * rows).dictionary_encode()[:rows], pa.array(range(rows), pa.duration("us"))),
+        pa.array(range(rows), pa.time32("s")),
     )
-    return random.choice(kinds)()
+    return random.choice(kinds)
 
 
 def _read_tables(random, files, suffix):
@@ -240,21 +234,17 @@ def _pt(random):
     return _written("a.pt", lambda path: torch.save(content, path), random, 0.25)
 
 
-def _gml(text):
-    return _written("a.gml", lambda path: path.write_text(text, encoding="utf-8"))
-
-
-def _pt_bytes(content):
-    return _written("a.pt", lambda path: path.write_bytes(content))
+def _file(name, content):
+    """A file of these bytes, of this text, or of anything else as torch saves it."""
+    if isinstance(content, bytes | str):
+        content = content if isinstance(content, bytes) else content.encode()
+        return _written(name, lambda path: path.write_bytes(content))
+    return _written(name, lambda path: torch.save(content, path))
 
 
 def _npz_with(**arrays):
     given = {name: array for name, array in ({"edge_index": EDGE_INDEX} | arrays).items() if array is not None}
     return _written("a.npz", lambda path: np.savez(path, allow_pickle=False, **given))
-
-
-def _tensors(content):
-    return _written("a.pt", lambda path: torch.save(content, path))
 
 
 def _tables(**tables):
@@ -299,15 +289,15 @@ KEY_TWICE = GRAPHML.format(
 )
 TENSORS = {"edge_index": torch.from_numpy(EDGE_INDEX)}
 REGRESSIONS = {
-    "an attribute of 400 digits": _gml(_gml_of("x " + "9" * 400)),
-    "an edge weight of 400 digits": _gml(_gml_of(edge="weight " + "9" * 400)),
-    "half a surrogate pair in a name": _gml(_gml_of('label "a&#55296;"').replace("x 2", 'label "b"')),
-    "half a surrogate pair in a class": _gml(_gml_of('class "a&#55296;"')),
-    "a class given twice": _gml(_gml_of("class 1 class 2")),
-    "a name given twice": _gml(_gml_of('label "a" label "b"').replace("x 2", 'label "c"')),
-    "an id of 2 MB among many": _gml(_many_nodes(f'label "{"x" * 2_000_000}"')),
-    "a class of 2 MB among many": _gml(_many_nodes(f'label "n0" class "{"x" * 2_000_000}"')),
-    "a key given twice": _written("a.graphml", lambda path: path.write_text(KEY_TWICE, encoding="utf-8")),
+    "an attribute of 400 digits": _file("a.gml", _gml_of("x " + "9" * 400)),
+    "an edge weight of 400 digits": _file("a.gml", _gml_of(edge="weight " + "9" * 400)),
+    "half a surrogate pair in a name": _file("a.gml", _gml_of('label "a&#55296;"').replace("x 2", 'label "b"')),
+    "half a surrogate pair in a class": _file("a.gml", _gml_of('class "a&#55296;"')),
+    "a class given twice": _file("a.gml", _gml_of("class 1 class 2")),
+    "a name given twice": _file("a.gml", _gml_of('label "a" label "b"').replace("x 2", 'label "c"')),
+    "an id of 2 MB among many": _file("a.gml", _many_nodes(f'label "{"x" * 2_000_000}"')),
+    "a class of 2 MB among many": _file("a.gml", _many_nodes(f'label "n0" class "{"x" * 2_000_000}"')),
+    "a key given twice": _file("a.graphml", KEY_TWICE),
     "a class of 2 MB": _tables(edges=EDGES, labels=f"id,label\n1,{'x' * 2_000_000}\n2,b\n"),
     "a column called by 2 MB": _tables(edges=EDGES, nodes=f"id,{'x' * 2_000_000}\n1,1\n2,3\n3,4\n"),
     "eight million columns": _tables(edges=EDGES, nodes="id" + ",a" * 8_000_000 + "\n1\n"),
@@ -325,22 +315,20 @@ REGRESSIONS = {
     "labels of structured type": _npz_with(labels=np.zeros(8, [("a", int)])),
     "a form of matrix that is no text": _npz_with(**COMPRESSED | {"format": np.array(b"\xff")}),
     "a form of matrix of no letters": _npz_with(**COMPRESSED | {"format": np.zeros((0, 2), "S3")}),
-    "complex indices": _npz_with(**COMPRESSED | {"indices": np.zeros(14, complex)}),
-    "starts of rows before an end of 0": _npz_with(**COMPRESSED | {"indptr": np.array([0, 0, 10**12, 5] + [0] * 5)}),
     "10^15 rows of nothing": _npz_with(**COMPRESSED | {"shape": np.array([10**15, 10**15])}),
     "an adjacency of three axes": _npz_with(edge_index=None, adjacency=np.ones((4, 4, 4))),
     "an archive of 3 MB that unpacks to 3.4 GiB": _written("a.npz", _inflating),
     "an array twice in an archive": _written("a.npz", _twice_in_an_archive),
     "a member that is not an array": _written("a.npz", _no_array_in_an_archive),
-    "an archive cut short": _pt_bytes(b"PK\x05\x06" + bytes(18)),
-    "no archive after all": _pt_bytes(b"PK\x01\x02\xff" * 20 + b"PK\x05\x06" + b"\x01" * 18),
-    "a node numbered 10^12 in a tensor": _tensors({"edge_index": torch.from_numpy(EDGE_INDEX + 10**12)}),
-    "10^12 nodes": _tensors(TENSORS | {"num_nodes": 10**12}),
-    "10^400 nodes": _tensors(TENSORS | {"num_nodes": 10**400}),
-    "fewer than no nodes": _tensors(TENSORS | {"num_nodes": -1}),
-    "slices that are numbers": _tensors((TENSORS, {"x": 5})),
+    "an archive cut short": _file("a.pt", b"PK\x05\x06" + bytes(18)),
+    "no archive after all": _file("a.pt", b"PK\x01\x02\xff" * 20 + b"PK\x05\x06" + b"\x01" * 18),
+    "a node numbered 10^12 in a tensor": _file("a.pt", {"edge_index": torch.from_numpy(EDGE_INDEX + 10**12)}),
+    "10^12 nodes": _file("a.pt", TENSORS | {"num_nodes": 10**12}),
+    "10^400 nodes": _file("a.pt", TENSORS | {"num_nodes": 10**400}),
+    "fewer than no nodes": _file("a.pt", TENSORS | {"num_nodes": -1}),
+    "slices that are numbers": _file("a.pt", (TENSORS, {"x": 5})),
     **{
-        f"{part} that is {what!r}": _tensors(TENSORS | {part: what})
+        f"{part} that is {what!r}": _file("a.pt", TENSORS | {part: what})
         for part in ("edge_index", "x", "y", "edge_weight")
         for what in ({"a": 1}, "text", 5, [1, [2]], set(), torch.zeros(8, 0), torch.zeros(8, dtype=torch.bfloat16))
     },

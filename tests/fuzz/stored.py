@@ -11,7 +11,7 @@ from fuzz import malformed
 from fuzz.case import require, run_command
 from mtgcn import Graph
 from mtgcn.splits import read_splits
-from stored_rows import BAND, CURVES, compared_row, stored_row
+from stored_rows import CURVES, compared_row, stored_row
 
 GRAPH = Graph.from_scipy(np.ones((8, 8)), y=[0, 1, 0, 1, 0, 1, -1, -1])
 SPLIT = {"train": [0, 1], "validation": [2], "test": [3, 4]}
@@ -88,55 +88,15 @@ def report_of(files, *, packed=False):
     return case
 
 
-def _row_with(**changed):
-    return report_of({"rows.jsonl": lines(row | changed for row in stored_rows() if row["unit"] == "gcn2")})
-
-
-def _changed_row(**changed):
-    """Rows of a unit, the last of which differs from the first."""
-    first, last = (row for row in stored_rows() if row["unit"] == "gcn1")
-    return report_of({"rows.jsonl": lines((first, last | changed))})
-
-
-def _curves_with(path, value):
-    curves = deepcopy([CURVES])
-    inner = curves
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-    return report_of({"rows.jsonl": CORA, "curves.json": json.dumps(curves).encode()})
-
-
-CURVE_FAULTS = (
-    ((0, "epochs"), [10]),
-    ((0, "epochs"), [[10], 20]),
-    ((0, "epochs"), [0, 0]),
-    ((0, "class_names"), ["a"]),
-    ((0, "class_names"), [1, True]),
-    ((0, "accuracy", "mean"), [[], "x"]),
-    ((0, "accuracy", "low"), [0.1]),
-    ((0, "losses", "supervised"), BAND | {"high": ["x", None]}),
-    ((0, "made", "seed"), None),
-    ((0, "made"), {}),
-    ((0, "made", "settings"), {"warmup_epochs": []}),
-    ((0, "format"), "x" * 10_000),
-)
 DEEP = b"[" * 100_000 + b"]" * 100_000
+# Malformed values of one field are in the tests of splits, of the store and of curves.
 REGRESSIONS = {
-    "a split of nested lists": split_of(DEEP),
     "nodes of nested lists": split_of(b'{"train": [' + b"[" * 900 + b"]" * 900 + b"]}"),
-    "a part of a split given twice": split_of(b'{"train": [0], "train": [1]}'),
     "a node of 5000 digits": split_of(b'{"train": [' + b"9" * 5000 + b"]}"),
     "half a surrogate pair as a node": split_of(b'{"train": ["\\ud800"]}'),
     "rows of nested lists": report_of({"rows.jsonl": DEEP + b"\n"}),
-    "an accuracy that is text": _row_with(accuracy="good"),
-    "settings that are a number": _row_with(settings=5),
     "20 MiB of zeros, packed": report_of({"rows.jsonl": bytes(20 << 20)}, packed=True),
-    "curves of nested lists": report_of({"rows.jsonl": b"", "curves.json": DEEP}),
-    "curves that are a list": report_of({"rows.jsonl": b"", "curves.json": b"[[]]"}),
-    "losses that are a list": report_of({"rows.jsonl": b"", "curves.json": b'[{"losses": []}]'}),
-    "an accuracy of 1e300": _row_with(accuracy=1e300),
-    "a format of many characters": _row_with(format="x" * 10_000),
-    "rows of a unit that differ": _changed_row(split="public"),
-    **{f"curves, {path} is {str(value)[:20]}": _curves_with(path, value) for path, value in CURVE_FAULTS},
+    "an accuracy of 1e300": report_of({"rows.jsonl": lines(row | {"accuracy": 1e300} for row in stored_rows())}),
+    "curves of nested lists": report_of({"rows.jsonl": CORA, "curves.json": DEEP}),
+    "curves that are a list": report_of({"rows.jsonl": CORA, "curves.json": b"[[]]"}),
 }

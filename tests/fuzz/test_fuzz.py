@@ -17,7 +17,6 @@ from mtgcn.errors import InputError
 
 # Examples that take about as long for each kind; make fuzz multiplies them.
 EXAMPLES = {"readers": 250, "arrays": 250, "stored": 30, "options": 25, "models": 25, "caches": 75, "estimators": 40}
-EXAMPLES |= {"silent": 30}
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
 SURFACES = {name: import_module(f"fuzz.{name}") for name in EXAMPLES}
 REGRESSIONS = [

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mtgcn import memory
 from mtgcn.errors import InputError
-from mtgcn.io.archives import content_of, npz_arrays, opened, suffix_of, unpacked_size, unpickled
+from mtgcn.io.archives import npz_arrays, suffix_of, unpacked_size, unpickled
 
 DENSE = [[0, 2.5, 0], [1, 0, 0]]
 
@@ -19,14 +19,6 @@ DENSE = [[0, 2.5, 0], [1, 0, 0]]
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "A.CSV.GZ", "b.c.csv"])
 def test_suffix(tmp_path, name):
     assert suffix_of(tmp_path / name) == ".csv"
-
-
-def test_gzip(tmp_path):
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))  # members may follow each other
-    assert (content_of(path), unpacked_size(path)) == (b"one\ntwo\n", 8)
-    with opened(path) as file:
-        assert file.readline() == b"one\n"
 
 
 @pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: b"no gzip", lambda packed: packed[:12]])

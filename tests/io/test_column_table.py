@@ -1,9 +1,8 @@
-"""Parsing of numbers, dates and booleans."""
+"""Parsing of numbers and dates."""
 
-import numpy as np
 import pytest
 
-from mtgcn.io.column_table import BOOLEAN, CODE, COMMA, POINT, date_format, is_boolean, number_in, parse
+from mtgcn.io.column_table import COMMA, POINT, date_format, number_in, parse
 
 
 @pytest.mark.parametrize(
@@ -21,11 +20,6 @@ from mtgcn.io.column_table import BOOLEAN, CODE, COMMA, POINT, date_format, is_b
 )
 def test_numbers(text, point, comma):
     assert (number_in(text, POINT), number_in(text, COMMA)) == (point, comma)
-
-
-def test_leading_zeros_are_codes():
-    codes = [bool(CODE.match(text)) for text in ("007", "-01", "0", "0.5", "10", "0,5")]
-    assert codes == [True, True, False, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -49,16 +43,3 @@ def test_dates(texts, days):
 )
 def test_not_dates(texts):
     assert date_format(texts, 0.9) is None
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [(["yes", "NO"], True), (["True", "false"], True), (["yes"], False), (["yes", "false"], False), (["ja"], False)],
-)
-def test_booleans(texts, expected):
-    assert is_boolean(texts) == expected
-
-
-def test_unparsable_is_nan():
-    found = parse(["yes", "x", "no", "True", "0", "1.0"], BOOLEAN)
-    assert np.array_equal(found, [1, np.nan, 0, 1, 0, 1], equal_nan=True)

@@ -98,9 +98,7 @@ def test_columns_of_the_label_table(write, village_file):
     labels = write("labels.csv", "name,age,team\nada,36,x\ndan,34,y\n")
     graph = read_graph(village_file, labels=labels, columns={"label": "team", "id": "name"})
     assert (graph.labels.tolist(), graph.class_names) == ([0, -1, -1, 1], ("x", "y"))
-    with pytest.raises(
-        InputError, match="has the columns age, team, but none is named label; give --column label=NAME"
-    ):
+    with pytest.raises(InputError, match="has the columns age, team, but none is named label; give --column label="):
         read_graph(village_file, labels=labels, columns={"id": "name"})
     with pytest.raises(InputError, match="unknown role or kind of column 'id'"):
         read_graph(village_file, columns={"id": "name"})
@@ -119,9 +117,8 @@ def test_node_link(village, tmp_path, edges):
 
 def test_node_link_without_ids(write):
     """As drawing libraries write it: edges name nodes by position."""
-    arrays = read_file(
-        write("g.json", '{"nodes": [{"class": "x"}, {"class": "y"}], "links": [{"source": 0, "target": 1}]}')
-    )
+    text = '{"nodes": [{"class": "x"}, {"class": "y"}], "links": [{"source": 0, "target": 1}]}'
+    arrays = read_file(write("g.json", text))
     assert (arrays.node_ids.tolist(), arrays.sources.tolist(), arrays.class_names) == ([0, 1], [0], ("x", "y"))
 
 
@@ -160,7 +157,7 @@ BOMB = """<?xml version="1.0"?>
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("g.graphml", BOMB.encode(), "g.graphml line 2: a DOCTYPE can declare entities"),
+        ("g.graphml", BOMB.encode(), "g.graphml line 2: a DOCTYPE can declare endless entities"),
         ("g.graphml", BOMB.replace("?>", ' encoding="UTF-16"?>', 1).encode("utf-16"), "line 2: a DOCTYPE"),
         ("g.graphml", b'<!DOCTYPE g SYSTEM "file:///etc/passwd"><graphml/>', "line 1: a DOCTYPE"),
         ("g.graphml", b"<a>" * 5000 + b"</a>" * 5000, "nested deeper than 100"),
@@ -180,11 +177,7 @@ BOMB = """<?xml version="1.0"?>
         ("g.mtx", MATRIX % b"real" + b"3 3 9000000000\n1 2 3\n", "1 entries, but the header announces 9000000000"),
         ("g.mtx", MATRIX % b"real" + b"2 3 1\n1 3 1\n", r"adjacency of shape \(2, 3\); give a square"),
         ("g.mtx", MATRIX % b"real" + b"2 2 1\n1 3 1\n", "cannot be read as MatrixMarket"),
-        (
-            "g.mtx",
-            MATRIX % b"complex" + b"2 2 1\n1 2 1 1\n",
-            "is a 'complex' matrix in 'coordinate' form; write a sparse",
-        ),
+        ("g.mtx", MATRIX % b"complex" + b"2 2 1\n1 2 1 1\n", "is a 'complex' matrix in 'coordinate' form; write a"),
         ("g.mtx", MATRIX.replace(b"coordinate", b"array") % b"real" + b"1 1\n5\n", "a 'real' matrix in 'array' form"),
         ("g.mtx", MATRIX.replace(b"coordinate", b"1" * 5000) % b"real", r"matrix in '1+…' form; write"),
         ("g.mtx", MATRIX % b"pattern" + b"9000000000000 9000000000000 1\n1 2\n", "of memory are free"),
@@ -253,11 +246,7 @@ def test_npz_formats(tmp_path, form):
     [
         {"edges": [[0, 1], [0, 2], [1, 2]], "node_features": np.eye(3), "node_labels": [0, 1, 1]},
         {"edges": [[0, 0, 1], [1, 2, 2]], "x": np.eye(3), "y": [0, 1, 1], "train_masks": np.array([object()])},
-        {
-            "adj_matrix": sp.csr_matrix(np.triu(np.ones((3, 3)), 1)),
-            "node_attr": sp.csc_matrix(np.eye(3)),
-            "y": [0, 1, 1],
-        },
+        {"adj_matrix": sp.csr_matrix(np.triu(1 - np.eye(3))), "node_attr": sp.csc_matrix(np.eye(3)), "y": [0, 1, 1]},
         {"edge_index": [[0, 0, 1], [1, 2, 2]], "features": np.eye(3), "label": [[1, 0], [0, 1], [0, 1]]},
     ],
 )
@@ -320,11 +309,8 @@ def test_invalid_mat(tmp_path, variables, message):
 
 def test_big_endian_mat(write):
     """As some machines wrote it: a variable A of 2 x 2 small integers."""
-    flags, sizes, name = (
-        struct.pack(">4I", 6, 8, 6, 0),
-        struct.pack(">2I2i", 5, 8, 2, 2),
-        struct.pack(">2H4s", 1, 1, b"A"),
-    )
+    flags, sizes = struct.pack(">4I", 6, 8, 6, 0), struct.pack(">2I2i", 5, 8, 2, 2)
+    name = struct.pack(">2H4s", 1, 1, b"A")
     variable = flags + sizes + name + struct.pack(">2H4B", 4, 2, 0, 3, 3, 0)
     header = b"MATLAB 5.0".ljust(124) + b"\x01\0MI"
     arrays = read_file(write("g.mat", header + struct.pack(">2I", 14, len(variable)) + variable))
@@ -395,27 +381,15 @@ EDGE = {"edge_index": [[0], [1]]}
         ({"edge_index": [0, 1]}, r"edge_index of shape \(2,\)"),
         ({**EDGE, "edge_weight": [1.0, 2.0]}, r"weights of shape \(2,\) for 1 edges"),
         ({**EDGE, "x": [["a"], ["b"]]}, "features is of type <U1"),
-        (
-            {**EDGE, "y": [[0, 1], [1, 1]]},
-            r"y of shape \(2, 2\) has several classes for 1 nodes; give one label per node",
-        ),
+        ({**EDGE, "y": [[0, 1], [1, 1]]}, r"y of shape \(2, 2\) has several classes for 1 nodes; give one label per"),
         ({**EDGE, "y": [0, 5], "class_names": ["a", "b"]}, "2 class_names and the labels 0, 5"),
         ({"adjacency": np.ones((2, 3))}, r"adjacency of shape \(2, 3\); give a square matrix"),
         ({"adjacency": np.array("x")}, "adjacency is of type <U1"),
         ({"edge_index": [[0, 1], [1, 0]], "x": np.ones((3, 2)), "y": [0, 1]}, r"labels of shape \(2,\) for 3 nodes"),
-        (
-            {"edge_index": [[0, 9], [1, 0]], "x": np.ones((3, 2))},
-            "g.npz: edge 1 refers to node 9, but the 3 nodes are numbered from 0",
-        ),
+        ({"edge_index": [[0, 9], [1, 0]], "x": np.ones((3, 2))}, "g.npz: edge 1 refers to node 9, but the 3 nodes are"),
         ({"adj_data": [1.0]}, "lacks adj_indices, adj_indptr, adj_shape"),
-        (
-            {"adj_data": [1.0], "adj_indices": [10**6], "adj_indptr": [0, 1, 1], "adj_shape": [2, 2]},
-            "adj_arrays are not a sparse matrix",
-        ),
-        (
-            {"format": b"coo", "data": [1.0], "indices": [0], "indptr": [0, 1], "shape": [1, 1]},
-            "of format 'coo'; save it as csr",
-        ),
+        (sparse_parts("adj_", CSR) | {"adj_indices": [10**6] * 4}, "adj_arrays are not a sparse matrix"),
+        (sparse_parts("", CSR) | {"format": b"coo"}, "of format 'coo'; save it as csr"),
     ],
 )
 def test_invalid_npz(tmp_path, arrays, message):
@@ -492,10 +466,7 @@ def test_pt(save, data, form, zipped):
 
 @pytest.mark.slow
 def test_pt_without_pyg(save, data):
-    program = (
-        "import sys; sys.modules['torch_geometric'] = None\n"
-        "from mtgcn import read_graph; print(read_graph(sys.argv[1]))"
-    )
+    program = "import sys; sys.modules['torch_geometric'] = None; import mtgcn; print(mtgcn.read_graph(sys.argv[1]))"
     done = subprocess.run([sys.executable, "-c", program, str(save(data))], capture_output=True, text=True, check=True)
     assert done.stdout == "Graph('graph.pt', nodes=3, edges=2, features=2, classes=2)\n"
 

@@ -31,10 +31,7 @@ def test_feature_lists_of_new_nodes(write):
     nodes = write("nodes.json", json.dumps({f"n{node}": [node % 5, 9] for node in range(30)} | {"n30": []}))
     fitted = read_graph(None, nodes=nodes).preprocessing
     new = read_graph(None, nodes=write("new.json", '{"x": [4, 2]}'), preprocessing=fitted)
-    assert [name for name, value in zip(new.feature_names, new.features[0], strict=True) if value] == [
-        "feature 2",
-        "feature 4",
-    ]
+    assert new.features[0].nonzero()[0].tolist() == [2, 4]
     assert new.feature_names == fitted.names
 
 
@@ -54,16 +51,8 @@ def test_records(write):
 
 
 def test_mixed_types_are_text(write):
-    nodes = write(
-        "nodes.json", '[{"id": 1, "code": 7}, {"id": 2, "code": "x"}, {"id": 3, "code": 7}, {"id": 4, "code": "x"}]'
-    )
-    assert read_graph(None, nodes=nodes, kinds={"code": "category"}).feature_names == ("code=7", "code=x")
-
-
-def test_label_records_in_gzip(write):
-    labels = write("labels.json.gz", gzip.compress(b'[{"id": 0, "label": "a"}, {"id": 7, "label": "b"}]'))
-    graph = read_graph(write("edges.csv", EDGES), labels=labels)
-    assert (graph.node_ids.tolist(), graph.labels.tolist()) == ([0, 1, 2, 7], [0, -1, -1, 1])
+    nodes = write("nodes.json", json.dumps([{"id": row, "code": row % 2 and "x"} for row in range(4)]))
+    assert read_graph(None, nodes=nodes, kinds={"code": "category"}).feature_names == ("code=0", "code=x")
 
 
 @pytest.mark.parametrize(

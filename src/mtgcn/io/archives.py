@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from mtgcn.errors import InputError, reason, shown
+from mtgcn.errors import InputError, as_input_error, shown
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.memory import check_fits
 
@@ -55,16 +55,11 @@ def unpacked_size(path: Path) -> int:
     """The unpacked size of a file, limited by free memory, since a few bytes of gzip can expand without end."""
     if not is_gzip(path):
         return path.stat().st_size
-    size = 0
-    try:
-        with gzip.open(path) as file:
-            while chunk := file.read(CHUNK_BYTES):
-                size += len(chunk)
-                check_fits(size, f"{path}, unpacked so far,", "unpack it and give that file")
-    except (OSError, EOFError, zlib.error) as problem:
-        raise InputError(
-            f"{path} is not a complete gzip file ({reason(problem)}); download or write it again"
-        ) from None
+    size, message = 0, f"{path} is not a complete gzip file"
+    with as_input_error(message, "download or write it again", OSError, EOFError, zlib.error), gzip.open(path) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            size += len(chunk)
+            check_fits(size, f"{path}, unpacked so far,", "unpack it and give that file")
     return size
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from mtgcn.errors import InputError, note, reason, shown
+from mtgcn.errors import InputError, as_input_error, note, reason, shown
 from mtgcn.io.archives import CHUNK_BYTES, opened
 from mtgcn.io.table import Batch, Coded, Faults, Table
 from mtgcn.memory import is_out_of_memory
@@ -52,8 +52,8 @@ class CsvTable(Table):
         beginning = self._beginning()
         titles = 0 if edges else _title_lines([line for _, line in beginning])
         if titles:
-            lines, verb = (f"line {beginning[0][0]}", "is") if titles == 1 else (f"the first {titles} lines", "are")
-            note(f"{path}: {lines} ({shown(beginning[0][1].strip(',;|'))}) {verb} read as a title and left out")
+            title = shown(beginning[0][1].strip(",;|"))
+            note(f"{path}: what is above line {beginning[titles][0]} ({title}) is read as a title and left out")
             beginning = beginning[titles:]
         self.first_place = beginning[0][0]
         self.delimiter = delimiter or _delimiter_of(path, [line for _, line in beginning])
@@ -77,7 +77,12 @@ class CsvTable(Table):
 
     def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
         faults = Faults()
-        for first_line, block in self._data_blocks():
+        for first_line, block in self._blocks():
+            if first_line <= self.first_place:  # without leading comments and the header
+                lines_of_block = block.split("\n", self.first_place - first_line + self.has_header)
+                first_line, block = first_line + len(lines_of_block) - 1, lines_of_block[-1]
+            if not block.strip():
+                continue
             try:
                 cells, lines = self._cells_of(first_line, block, {*texts, *features})
             except (pa.ArrowException, ValueError) as problem:
@@ -92,23 +97,16 @@ class CsvTable(Table):
                 yield Batch([cells[column] for column in texts], [cells[column] for column in features], lines)
         faults.raise_first_kind()
 
-    def _data_blocks(self) -> Iterator[tuple[int, str]]:
-        """Blocks without leading comments and the header."""
-        for first_line, block in self._blocks():
-            if first_line <= self.first_place:
-                block_lines = block.split("\n", self.first_place - first_line + self.has_header)
-                first_line += len(block_lines) - 1
-                block = block_lines[-1]
-            if block.strip():
-                yield first_line, block
-
     def _beginning(self) -> list[tuple[int, str]]:
         """The first lines that are neither empty nor a comment, with their numbers."""
         for first_line, block in self._blocks():
             lines = [(number, line) for number, line in enumerate(block.split("\n"), first_line) if line.strip()]
-            width = next((_words(line) for _, line in lines if line[0] not in "#%"), None)
+            width = next((_words(line) for _, line in lines if line[0] not in "#%"), None)  # words in the first row
             start = 0
-            while start < len(lines) and self._is_comment(lines[start][1], width):
+            while start < len(lines) and (
+                COMMENT.match(line := lines[start][1])
+                or (self._edges and line[0] in "#%" and width not in (None, _words(line)))
+            ):
                 start += 1
             if lines and lines[0][1].startswith(MATRIX_MARKET):
                 if " array " in lines[0][1]:
@@ -117,10 +115,6 @@ class CsvTable(Table):
             if start < len(lines):
                 return lines[start : start + SAMPLE_LINES]
         raise InputError(f"{self.path} holds only empty lines and comments; write it again, with at least one row")
-
-    def _is_comment(self, line: str, width: int | None) -> bool:
-        """Whether a leading line is not a row; `width` is the number of words in the first line without # and %."""
-        return bool(COMMENT.match(line)) or (self._edges and line[0] in "#%" and width not in (None, _words(line)))
 
     def _blocks(self) -> Iterator[tuple[int, str]]:
         """Blocks of whole lines, and the number of their first line."""
@@ -138,23 +132,12 @@ class CsvTable(Table):
                     at = self.at(first + block.count("\n", 0, nul))
                     raise InputError(f"{at} holds a NUL byte; is it a text file?")
                 block = block if block.endswith("\n") else block + "\n"
-                yield first, self._on_one_line(self._with_weights(block))
+                if self._edges and "{" in block:  # edge attributes such as {'weight': 2} become the weight
+                    block = ATTRIBUTES.sub(
+                        lambda found: found[0][0] + weight[1] if (weight := WEIGHT.search(found[0])) else "", block
+                    )
+                yield first, _on_one_line(block) if '"' in block else block
                 first += len(lines)
-
-    def _on_one_line(self, block: str) -> str:
-        """Join rows whose quoted cells contain line breaks; empty lines follow, so that line numbers do not change."""
-        if '"' not in block or "\n" not in block:
-            return block
-        joined = QUOTED.sub(lambda cell: cell[0].replace("\n", JOINED), block)
-        return joined if JOINED not in joined else ROW.sub(_with_empty_lines, joined)
-
-    def _with_weights(self, block: str) -> str:
-        """Replace edge attributes such as {'weight': 2} by the weight."""
-        if not self._edges or "{" not in block:
-            return block
-        return ATTRIBUTES.sub(
-            lambda found: found[0][0] + weight[1] if (weight := WEIGHT.search(found[0])) else "", block
-        )
 
     def _cells_of(self, first_line: int, block: str, columns: set[int]) -> tuple[dict[int, Coded], np.ndarray]:
         """The cells of some columns in a block, and the line of each row."""
@@ -204,12 +187,9 @@ class CsvTable(Table):
     def _cells(self, line: str, number: int) -> list[str]:
         if self.delimiter == " ":
             line = re.sub(" +", " ", line.strip(" "))
-        try:
+        # The csv module refuses cells of more than 128 KiB.
+        with as_input_error(f"{self.at(number)} cannot be read", "is this a table in text?", csv.Error):
             cells, *end = csv.reader([line or '""', ""], delimiter=self.delimiter)
-        except csv.Error as problem:  # a cell of more than 128 KiB
-            raise InputError(
-                f"{self.at(number)} cannot be read ({reason(problem)}); is this a table in text?"
-            ) from None
         if not end:  # the empty line became part of an open quote
             raise InputError(
                 f"{self.at(number)} opens a quote and does not close it ({shown(line)}); "
@@ -218,8 +198,12 @@ class CsvTable(Table):
         return [cell.strip(BLANKS) for cell in cells]
 
 
-def _with_empty_lines(row: re.Match[str]) -> str:
-    return row[0].replace(JOINED, " ") + "\n" * row[0].count(JOINED)
+def _on_one_line(block: str) -> str:
+    """Join rows whose quoted cells contain line breaks; empty lines follow, so that line numbers do not change."""
+    joined = QUOTED.sub(lambda cell: cell[0].replace("\n", JOINED), block)
+    if JOINED not in joined:
+        return joined
+    return ROW.sub(lambda row: row[0].replace(JOINED, " ") + "\n" * row[0].count(JOINED), joined)
 
 
 def _words(line: str) -> int:

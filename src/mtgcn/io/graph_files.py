@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from xml.parsers import expat
 import numpy as np
 import scipy.sparse as sp
 
-from mtgcn.errors import InputError, log_file, reason, shown
+from mtgcn.errors import InputError, as_input_error, log_file, reason, shown
 from mtgcn.graph import GraphArrays, id_array, networkx_arrays
 from mtgcn.graph_checks import as_array, checked_count, checked_edge_index, compressed_matrix
 from mtgcn.io.archives import COPIES, content_of, npz_arrays, opened, suffix_of, unpacked_size
@@ -58,9 +58,7 @@ def read_graph_file(options: TableOptions) -> GraphArrays:
     if suffix not in READERS:
         raise InputError(f"{path}: unknown suffix {suffix!r}; give {', '.join(READERS)}, or a table as --edges")
     if suffix not in WITH_ATTRIBUTES and (options.columns or options.features is not None):
-        raise InputError(
-            f"{path}: attributes are chosen in GraphML, GML and JSON; the names in {suffix} files are fixed"
-        )
+        raise InputError(f"{path}: attributes are chosen in GraphML, GML and JSON; names in {suffix} files are fixed")
     arrays = READERS[suffix](path)
     if not isinstance(arrays, GraphArrays):
         chosen: dict[str, Any] = {**options.columns, "features": options.features}
@@ -121,28 +119,20 @@ def read_node_link(path: Path) -> Any:
 
 
 def _check_xml(path: Path, content: bytes) -> None:
-    depth = 0
+    open_elements: list[str] = []
     parser = expat.ParserCreate()
 
-    def refused(why: str) -> InputError:
-        return InputError(f"{path} line {parser.CurrentLineNumber}: {why}")
+    def refuse(why: str) -> None:
+        raise InputError(f"{path} line {parser.CurrentLineNumber}: {why}")
 
     def enter(name: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > MAX_XML_DEPTH:
-            raise refused(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
+        open_elements.append(name)
+        if len(open_elements) > MAX_XML_DEPTH:
+            refuse(f"elements nested deeper than {MAX_XML_DEPTH}; is this GraphML?")
 
-    def leave(name: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    def doctype(*declared: object) -> None:
-        raise refused("a DOCTYPE can declare entities that expand without end; delete it")
-
-    parser.StartDoctypeDeclHandler = doctype
+    parser.StartDoctypeDeclHandler = lambda *_: refuse("a DOCTYPE can declare endless entities; delete it")
     parser.StartElementHandler = enter
-    parser.EndElementHandler = leave
+    parser.EndElementHandler = lambda _: open_elements.pop()
     with _readable(path, "XML", "save it as UTF-8"):  # an unknown encoding
         try:
             parser.Parse(content, True)
@@ -151,17 +141,14 @@ def _check_xml(path: Path, content: bytes) -> None:
             raise InputError(f"{path} {what}; it may be cut off, write it again") from None
 
 
-@contextmanager
 def _readable(
-    path: Path, kind: str, remedy: str = "was it cut off? write it again", kept: tuple[type, ...] = (MemoryError,)
-) -> Iterator[None]:
+    path: Path,
+    kind: str,
+    remedy: str = "was it cut off? write it again",
+    kept: tuple[type[Exception], ...] = (MemoryError,),
+) -> AbstractContextManager[None]:
     """Turns errors of a reader into an `InputError`; libraries raise any exception on malformed files."""
-    try:
-        yield
-    except Exception as problem:
-        if isinstance(problem, (InputError, *kept)):
-            raise
-        raise InputError(f"{path} cannot be read as {kind} ({reason(problem)}); {remedy}") from None
+    return as_input_error(f"{path} cannot be read as {kind}", remedy, Exception, kept=kept)
 
 
 def read_npz(path: Path) -> GraphArrays:
@@ -173,12 +160,8 @@ def read_npz(path: Path) -> GraphArrays:
     for name, array in arrays.items():
         if name in NPZ_NAMES and not isinstance(array, np.ndarray | sp.sparray):
             raise InputError(f"{path}: {shown(name)} is not an array; write the file with numpy.savez")
-    for prefix, mark, name in (
-        ("", "format", "adjacency"),
-        ("adj_", "adj_data", "adj"),
-        ("attr_", "attr_data", "attr"),
-    ):
-        if mark in arrays:
+    for prefix, key, name in (("", "format", "adjacency"), ("adj_", "adj_data", "adj"), ("attr_", "attr_data", "attr")):
+        if key in arrays:
             arrays[name] = _sparse(path, arrays, prefix)
     return _from_arrays(path, arrays)
 
@@ -273,13 +256,8 @@ def _sparse(path: Path, arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
     if shape.dtype.kind not in "iu" or shape.shape != (2,):
         raise InputError(f"{path}: {prefix}shape is {_described(shape)}; give two whole numbers, as scipy writes them")
     numbers = _numeric(path, f"{prefix}data", data)
-    try:
+    with as_input_error(f"{path}: {prefix or 'its '}arrays are not a sparse matrix", "save it again", ValueError):
         return compressed_matrix(numbers, indices, indptr, tuple(shape.tolist()), by_column=layout == "csc")
-    except ValueError as problem:
-        if isinstance(problem, InputError):
-            raise
-        what = f"{prefix or 'its '}arrays are not a sparse matrix ({reason(problem)})"
-        raise InputError(f"{path}: {what}; save it again") from None
 
 
 def _labels(path: Path, arrays: Mapping[str, Any]) -> tuple[np.ndarray | None, tuple[str, ...]]:

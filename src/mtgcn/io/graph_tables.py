@@ -229,12 +229,13 @@ class Labels:
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self._given: dict[Table, list[tuple[Batch, np.ndarray, Coded]]] = {}  # the node and label of each row
+        # The place, node and label of each row.
+        self._given: dict[Table, list[tuple[np.ndarray, np.ndarray, Coded]]] = {}
         self._must_hold_labels = False
 
     def add(self, table: Table, batch: Batch, nodes: np.ndarray, labels: Coded) -> None:
         """Add the labels of some rows."""
-        self._given.setdefault(table, []).append((batch, nodes, labels))
+        self._given.setdefault(table, []).append((batch.places, nodes, labels))
 
     def read(self, table: Table, options: TableOptions, nodes: Table | str) -> None:
         """Read a label table; `nodes` is the table of the nodes or their source, for messages."""
@@ -264,15 +265,11 @@ class Labels:
         texts: list[str] = []
         rows: list[tuple[np.ndarray, ...]] = []
         for number, batches in enumerate(self._given.values()):
-            cells, nodes = (
-                Coded.joined([cells for *_, cells in batches]),
-                np.concatenate([some for _, some, _ in batches]),
-            )
-            places = np.concatenate([batch.places for batch, *_ in batches])
+            place, node, columns = zip(*batches, strict=True)
+            places, nodes, cells = np.concatenate(place), np.concatenate(node), Coded.joined(columns)
             some = np.flatnonzero((cells.codes != MISSING) & (nodes != MISSING))
-            rows.append(
-                (nodes[some], len(texts) + cells.codes[some].astype(np.int64), places[some], np.full(len(some), number))
-            )
+            codes = len(texts) + cells.codes[some].astype(np.int64)
+            rows.append((nodes[some], codes, places[some], np.full(len(some), number)))
             texts += _without_gap_floats(cells.values.to_pylist(), known_classes)
         node, text, place, source = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         used, text = np.unique(text, return_inverse=True)
@@ -373,7 +370,7 @@ def _check_unique(
         return
     first = np.unique(numbers, return_index=True)[1]
     again = np.setdiff1d(np.arange(len(numbers)), first)
-    places, ids = np.concatenate([batch.places for batch in batches]), index.texts()
+    places, ids = np.concatenate([batch.places for batch in batches]), index.ids()
     named = [f"{table.unit} {places[row]} {shown(ids[numbers[row]])}" for row in again[:PLACES_SHOWN]]
     node = numbers[again[0]]
     message = f"{table.at(int(places[again[0]]))}, {table.name_of(column or 0)}: node {shown(ids[node])} is on"

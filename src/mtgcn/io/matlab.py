@@ -73,7 +73,8 @@ def _value(flags: bytes, sizes: bytes, parts: Sequence[tuple[int, bytes]], order
     if form == CELL:  # an array of texts
         cells = [[*_elements(data, order)] for _, data in parts]
         values = [_value(cell[0][1], cell[1][1], cell[3:], order) for cell in cells]
-        return np.array([value[0] for value in values]) if all(map(_is_text, values)) else None
+        are_texts = all(isinstance(one, np.ndarray) and one.dtype.kind == "U" and len(one) == 1 for one in values)
+        return np.concatenate(values) if are_texts else None
     if flag & COMPLEX or form not in (TEXT, SPARSE, *NUMERIC):
         return None
     arrays = [np.frombuffer(data, order + TYPES[kind]) for kind, data in parts]
@@ -84,7 +85,3 @@ def _value(flags: bytes, sizes: bytes, parts: Sequence[tuple[int, bytes]], order
         texts = parts[0][1].decode() if parts[0][0] == UTF8 else map(chr, arrays[0])
         return np.array(["".join(row).rstrip() for row in np.array([*texts]).reshape(dimensions, order="F")])
     return arrays[0].reshape(dimensions, order="F")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "U" and len(value) == 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
-from mtgcn.errors import InputError, reason, unknown_name
+from mtgcn.errors import InputError, as_input_error, unknown_name
 from mtgcn.io.archives import opened, unpacked_size
 from mtgcn.io.preprocessing import FEATURE, IGNORE, KINDS, TFIDF, Preprocessor
 
@@ -107,9 +107,7 @@ class TableOptions:
                 raise unknown_name("choice of --header", self.header, ("yes", "no"))
             object.__setattr__(self, "header", self.header == "yes")
         if self.graph and (self.exclude or self.kinds):
-            raise InputError(
-                "--exclude and column kinds are for tables; with --graph, choose attributes with --features"
-            )
+            raise InputError("--exclude and column kinds are for tables; with --graph, choose attributes by --features")
         known = (*GRAPH_FILE_ROLES, *["id"] * bool(self.labels)) if self.graph else (*ROLES, *COLUMN_KINDS)
         for role in self.columns:
             if role not in known:
@@ -135,9 +133,8 @@ class TableOptions:
                 if columns.get(role):
                     raise InputError(f"columns {columns[role]!r} and {column!r} are both the {role}; choose one")
                 columns[role] = column
-        return replace(
-            self, columns=columns, kinds={column: role for column, role in roles.items() if role not in ROLES}
-        )
+        kinds: dict[Column, str] = {column: role for column, role in roles.items() if role not in ROLES}
+        return replace(self, columns=columns, kinds=kinds)
 
     def with_column(self, role: str, column: Column | Literal[False]) -> TableOptions:
         """The same options with another column for a role."""
@@ -197,7 +194,8 @@ def readable_file(given: PathLike) -> Path:
     if not isinstance(given, (str, os.PathLike)):
         raise InputError(f"a file must be a path, not {type(given).__name__}; pass a string or a Path")
     path = standard_input() if str(given) == STANDARD_INPUT else Path(given)
-    try:
+    remedy = "check the path and its permissions"
+    with as_input_error(f"{str(path)!r} cannot be read", remedy, OSError, ValueError):  # ValueError: a NUL in the path
         if path.is_dir():
             raise InputError(f"{path} is a folder; name the file in it")
         if not path.is_file():
@@ -207,10 +205,4 @@ def readable_file(given: PathLike) -> Path:
         with opened(path) as file:
             if not file.read(1):
                 raise InputError(f"{path} is empty; write it again, with at least one row")
-    except (OSError, ValueError) as problem:  # a path with a NUL in it is a ValueError
-        if isinstance(problem, InputError):
-            raise
-        raise InputError(
-            f"{str(path)!r} cannot be read ({reason(problem)}); check the path and its permissions"
-        ) from None
     return path

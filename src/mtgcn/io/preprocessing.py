@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -144,9 +144,7 @@ class CategoryColumn:
         texts = table.text(place)
         output = {value: number for number, value in enumerate(self.values)}
         unseen = len(self.values) if self.pools_others else MISSING
-        target = np.array([*(output.get(value, unseen) for value in texts.values), MISSING], dtype=np.int64)[
-            texts.codes
-        ]
+        target = np.array([*(output.get(value, unseen) for value in texts.values), MISSING], np.int64)[texts.codes]
         features = np.zeros((table.rows, len(self.outputs)), dtype=np.float32)
         rows = np.flatnonzero(target != MISSING)
         features[rows, target[rows]] = 1
@@ -415,7 +413,7 @@ def infer_types(
     styles = {
         column: _number_styles(texts.without_missing_words, chosen=table.names[column] in kinds)
         for column, texts in table.texts.items()
-        if column not in table.categories and kinds.get(table.names[column]) in (None, "number")
+        if kinds.get(table.names[column], "" if column in table.categories else "number") == "number"
     }
     decimal_commas = any(
         style == [COMMA] and not formats.may_be_thousands(table.texts[column].values, COMMA)
@@ -628,8 +626,13 @@ def fit_columns(
     for one in types:
         if one.dropped is not None:
             columns.append(DroppedColumn(one.name, one.dropped))
+        elif one.is_text and use_text:
+            texts = table.text(one.column)
+            fit = fit_text if text_encoder == TFIDF else partial(encoded_column, encoder=text_encoder)
+            found = fit(one.name, texts.values)
+            columns.append(found or DroppedColumn(one.name, f"{_distinct(texts)} without a common word"))
         elif one.is_text:
-            columns.append(_text(table, one, text_encoder) if use_text else DroppedColumn(one.name, "text"))
+            columns.append(DroppedColumn(one.name, "text"))
         elif one.format is None:
             columns.append(_category(table, one))
         elif amounts.get(one.name) and (whole_table or sizes[one.name].varies):
@@ -671,13 +674,6 @@ def _number(table: ColumnTable, one: ColumnType, form: str, *, scale: bool) -> C
     centre, spread = float(known.mean()), float(known.std()) or 1.0
     fill = float((np.median(known) - centre) / spread)
     return NumberColumn(one.name, form, unit, low, high, centre, spread, fill, marks_missing, one.lenient)
-
-
-def _text(table: ColumnTable, one: ColumnType, text_encoder: str) -> Column:
-    texts = table.text(one.column)
-    if text_encoder != TFIDF:
-        return encoded_column(one.name, texts.values, text_encoder)
-    return fit_text(one.name, texts.values) or DroppedColumn(one.name, f"{_distinct(texts)} without a common word")
 
 
 def _category(table: ColumnTable, one: ColumnType) -> Column:

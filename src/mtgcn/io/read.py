@@ -64,10 +64,10 @@ def read_graph(path: PathLike | None = None, options: TableOptions | None = None
                 arrays = replace(arrays, node_ids=arrays.node_ids - 1)
             codes, names = read_labels(options.labels, arrays.node_ids, own)
             arrays = replace(arrays, labels=codes, class_names=names)
-        return Graph.from_arrays(arrays, str(options.graph), options.title, few_labels=options.few_labels)
-    arrays = read_tables(options)
-    if options.edges:
-        return Graph.from_arrays(arrays, str(options.edges), options.title, few_labels=options.few_labels)
+    else:
+        arrays = read_tables(options)
+    if edges := options.graph or options.edges:
+        return Graph.from_arrays(arrays, str(edges), options.title, few_labels=options.few_labels)
     if not options.knn:
         adjacency = sp.csr_array((len(arrays.node_ids),) * 2, dtype=np.float32)
         return Graph.from_adjacency(adjacency, arrays, options.title)
@@ -105,9 +105,7 @@ def read_tables(options: TableOptions) -> GraphArrays:
         nodes = read_nodes(node_table, own, labels_elsewhere=label_table is not None)
     index, labels = nodes.index, nodes.labels
     listed = len(index)
-    edges = EdgeRows()
-    if edge_table is not None:
-        edges = read_edges(edge_table, options, index, node_table)
+    edges = EdgeRows() if edge_table is None else read_edges(edge_table, options, index, node_table)
     if label_table is not None:
         nodes_of = node_table or str(options.edges)
         labels.read(label_table, _options_for(label_table, node_table, options), nodes_of)
@@ -129,6 +127,10 @@ def read_tables(options: TableOptions) -> GraphArrays:
         if options.preprocessing is not None:
             preprocessing.note_unfamiliar(rows)
         features = features if features.shape[1] else None
+    cells = nodes.cells
+    if cells is not None and len(index) > listed:  # empty rows for nodes that the table does not list
+        absent = [pa.nulls(len(index) - listed, kind) for kind in cells.schema.types]
+        cells = pa.concat_tables([cells, pa.Table.from_arrays(absent, schema=cells.schema)])
     sources, targets = edges.sources, edges.targets
     if node_table is None:  # sorted, so that the order of the edges does not matter
         order = np.argsort(node_ids, kind="stable")
@@ -145,16 +147,8 @@ def read_tables(options: TableOptions) -> GraphArrays:
         class_names,
         preprocessing=preprocessing,
         numbered=nodes.numbered,
-        cells=_padded(nodes.cells, len(index)),
+        cells=cells,
     )
-
-
-def _padded(cells: pa.Table | None, nodes: int) -> pa.Table | None:
-    """The cells with empty rows for nodes that the table does not list."""
-    if cells is None or cells.num_rows == nodes:
-        return cells
-    absent = [pa.nulls(nodes - cells.num_rows, kind) for kind in cells.schema.types]
-    return pa.concat_tables([cells, pa.Table.from_arrays(absent, schema=cells.schema)])
 
 
 def _copies(rows: ColumnTable, codes: np.ndarray, names: Sequence[str], kinds: Mapping[str, str]) -> list[str]:

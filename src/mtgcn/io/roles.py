@@ -21,7 +21,7 @@ from mtgcn.io.graph_files import READERS
 from mtgcn.io.json_table import json_table
 from mtgcn.io.options import Column, PathLike, TableOptions, position_in_title, readable_file
 from mtgcn.io.preprocessing import FEATURE, IGNORE, MIN_ROWS_OF_IDS, Preprocessor, is_id_name
-from mtgcn.io.table import ParquetTable, Table
+from mtgcn.io.table import Table, parquet_table
 
 ID_NAMES = ("id", "node", "node_id")
 ROLE_NAMES = {  # names from which the role of a column is recognised
@@ -33,8 +33,7 @@ ROLE_NAMES = {  # names from which the role of a column is recognised
 }
 EDGE_NAMES = [name for role in ("source", "target", "weight", "id") for name in ROLE_NAMES[role]]
 TABLE_READERS: dict[str, Callable[[Path, TableOptions], Table]] = {  # files with other suffixes are text
-    ".parquet": lambda path, _: ParquetTable(path),
-    ".pq": lambda path, _: ParquetTable(path),
+    **dict.fromkeys((".parquet", ".pq"), lambda path, _: parquet_table(path)),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), json_table),
 }
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -187,9 +186,7 @@ def node_columns(
     given, guesses = options.columns, dict[str, str]()
     ids_needed = options.edges is not None or labels_elsewhere
     if ids_needed and given.get("id") is False:
-        raise InputError(
-            f"{table.path}: edges and labels refer to nodes by id; name the id column with --column id=NAME"
-        )
+        raise InputError(f"{table.path}: edges and labels refer to nodes by id; name its column with --column id=NAME")
     taken = (*options.kinds, *options.exclude, *(options.features or ()))
     if options.preprocessing is not None:
         return _columns_of_fit(table, options, options.preprocessing, ids_needed)
@@ -399,17 +396,14 @@ def _place(table: Table, column: Column) -> int | None:
 
 
 def _position(table: Table, column: Column) -> int:
-    column = column if column in table.columns else position_in_title(column)
-    if isinstance(column, int):
-        if not 0 <= column < len(table.columns):
-            raise InputError(f"{table.path} has no column {column}; it has {len(table.columns)}, counted from 0")
-        return column
-    if column not in table.columns:
-        if not table.has_header:
-            raise InputError(
-                f"{table.path} has no header to find column {column!r} in; write 'column 1' for the first, or use "
-                "--header yes"
-            )
-        error = unknown_name("column", column, [name for name in table.columns if name])
-        raise InputError(f"{table.path}: {error}")
-    return table.columns.index(column)
+    place = _place(table, column)
+    if place is None and not table.has_header:
+        raise InputError(
+            f"{table.path} has no header to find column {column!r} in; write 'column 1' for the first, or use "
+            "--header yes"
+        )
+    if place is None:
+        raise InputError(f"{table.path}: {unknown_name('column', column, filter(None, table.columns))}")
+    if not 0 <= place < len(table.columns):
+        raise InputError(f"{table.path} has no column {place}; it has {len(table.columns)}, counted from 0")
+    return place

@@ -12,9 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtgcn.errors import LONGEST_NAME, InputError, check_names, note, reason, shown
+from mtgcn.errors import LONGEST_NAME, InputError, as_input_error, check_names, note, shown
 from mtgcn.io.column_table import LARGEST, MISSING, PLACES_SHOWN, SECONDS_A_DAY, Texts
 from mtgcn.labels import MISSING_WORDS
 from mtgcn.shapes import Float, Int
@@ -83,7 +82,11 @@ def number_value(number: float) -> pa.NumericScalar:
 
 
 def numbers_in(column: pa.NumericArray) -> np.ndarray:
-    """A read-only view of an arrow column, NaN for nulls."""
+    """A read-only view of an arrow column, NaN for nulls.
+
+    >>> numbers_in(pa.array([7.0, 1.5, None]).slice(1))
+    array([1.5, nan])
+    """
     if column.null_count:
         column = pc.fill_null(column, number_value(np.nan).cast(column.type))
     return np.from_dlpack(column)
@@ -249,30 +252,31 @@ class Table(ABC):
         faults.add(f"{self.at(place)}, {self.name_of(column)} {fault}", remedy, [f"{self.unit} {place} {shown(text)}"])
 
 
+ReadColumns = Callable[[Sequence[int]], Iterator[dict[int, pa.Array]]]
+
+
 class ArrowTable(Table):
-    """Named columns with types."""
+    """Named columns with types. `read` yields the cells of the given columns, by column, for all rows in order."""
 
     unit = "row"
     has_header = True
     first_place = 1
 
-    def take_schema(self, names: Sequence[str], types: Sequence[pa.DataType]) -> None:
-        self.columns = tuple(names)
+    def __init__(
+        self, path: Path, form: str, names: Sequence[str], types: Sequence[pa.DataType], read: ReadColumns
+    ) -> None:
+        self.path, self.form, self.columns, self._read = path, form, tuple(names), read
         self.days = frozenset(column for column, kind in enumerate(types) if is_day(kind))
         self.categories = frozenset(column for column, kind in enumerate(types) if pa.types.is_dictionary(kind))
         self.nested = frozenset(column for column, kind in enumerate(types) if not is_readable(kind))
         self._numeric = self.days.union(column for column, kind in enumerate(types) if is_numeric(kind))
         self.check_columns(self.columns)
 
-    @abstractmethod
-    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        """All rows in order; the cells of these columns."""
-
     def batches(self, texts: Sequence[int], features: Sequence[int] = ()) -> Iterator[Batch]:
         faults = Faults()
         before = 0
-        with self._readable():
-            for cells in self.record_batches(sorted({*texts, *features})):
+        with _readable(self.path, self.form):
+            for cells in self._read(sorted({*texts, *features})):
                 rows = len(next(iter(cells.values())))
                 places = np.arange(before + 1, before + rows + 1)
                 before += rows
@@ -287,16 +291,6 @@ class ArrowTable(Table):
                     yield Batch(coded, found, places)
         faults.raise_first_kind()
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
-            message = f"{self.path} cannot be read as {self.form} ({reason(problem)}); was it cut off? write it again"
-            raise InputError(message) from None
-
     def _coded(self, column: pa.Array, number: int) -> Coded:
         if pa.types.is_dictionary(column.type):  # entries may repeat
             column = column.cast(column.type.value_type)
@@ -309,53 +303,47 @@ class ArrowTable(Table):
         return Coded.of(column, as_texts, stays_text=is_textual(kind))
 
     def _numbers(self, column: pa.Array, number: int, places: np.ndarray, faults: Faults) -> np.ndarray:
-        found = numbers_of(column)
+        if is_day(column.type):  # as days since 1970, rounded like the dates of a CSV file
+            microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+            found = numbers_in(microseconds) / 10**6 / SECONDS_A_DAY
+        else:
+            found = numbers_in(column.cast(pa.float64(), safe=False))
         for row in np.flatnonzero(np.abs(found) > LARGEST):
             self.add_not_a_number(faults, int(places[row]), number, column[int(row)].as_py())
         return found
 
 
-class MemoryTable(ArrowTable):
+def _readable(path: Path, form: str) -> AbstractContextManager[None]:
+    problems = (pa.ArrowException, OSError, ValueError)
+    return as_input_error(f"{path} cannot be read as {form}", "was it cut off? write it again", *problems)
+
+
+def memory_table(path: Path, form: str, names: Sequence[str], cells: Sequence[pa.Array]) -> ArrowTable:
     """A table of arrow arrays in memory."""
-
-    def __init__(self, path: Path, form: str, names: Sequence[str], cells: Sequence[pa.Array]) -> None:
-        self.path, self.form, self._cells = path, form, cells
-        self.take_schema(names, [column.type for column in cells])
-
-    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        yield {column: self._cells[column] for column in columns}
+    types = [column.type for column in cells]
+    return ArrowTable(path, form, names, types, lambda columns: iter([{one: cells[one] for one in columns}]))
 
 
-class ParquetTable(ArrowTable):
-    """A Parquet file; pyarrow's reader is imported only here."""
+def parquet_table(path: Path) -> ArrowTable:
+    """The table in a Parquet file; pyarrow's reader is imported only here."""
+    from pyarrow.parquet import ParquetFile
 
-    form = "Parquet"
+    with _readable(path, "Parquet"), ParquetFile(path) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
+    names = [field.name for field in fields]
 
-    def __init__(self, path: Path) -> None:
-        from pyarrow.parquet import ParquetFile
+    def read(columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+        with ParquetFile(path) as file:
+            chosen = [names[column] for column in columns]
+            for batch in file.iter_batches(max(1, CELLS_AT_ONCE // len(columns)), columns=chosen):
+                batch.validate(full=True)  # text may be invalid UTF-8
+                yield {column: batch.column(names[column]) for column in columns}
 
-        self.path, self._open = path, partial(ParquetFile, path)
-        with self._readable(), self._open() as file:
-            schema, rows = file.schema_arrow, file.metadata.num_rows
-        fields = [field for field in schema if not field.name.startswith(PANDAS_INDEX)]
-        self.take_schema([field.name for field in fields], [field.type for field in fields])
-        if not self.columns or not rows:
-            raise InputError(f"{path} holds {rows} rows of {len(self.columns)} columns; write it again, with some rows")
-
-    def record_batches(self, columns: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        names = {column: self.columns[column] for column in columns}
-        with self._open() as file:
-            for rows in file.iter_batches(max(1, CELLS_AT_ONCE // len(names)), columns=list(names.values())):
-                rows.validate(full=True)  # text may be invalid UTF-8
-                yield {column: rows.column(name) for column, name in names.items()}
-
-
-def numbers_of(column: pa.Array) -> np.ndarray:
-    """A numeric column in double precision, dates as days since 1970, NaN for nulls."""
-    if is_day(column.type):
-        microseconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        return numbers_in(microseconds) / 10**6 / SECONDS_A_DAY  # rounded like the dates of a CSV file
-    return numbers_in(column.cast(pa.float64(), safe=False))
+    table = ArrowTable(path, "Parquet", names, [field.type for field in fields], read)
+    if not names or not rows:
+        raise InputError(f"{path} holds {rows} rows of {len(names)} columns; write it again, with some rows")
+    return table
 
 
 def as_texts(values: pa.Array) -> pa.Array:
@@ -433,9 +421,6 @@ class NodeIndex:
         if values.type != self._ids.type:
             values, self._ids = values.cast(pa.string()), self._ids.cast(pa.string())
         return values, np.array(codes_of(pc.index_in(values, value_set=self._ids)))
-
-    def texts(self) -> list[str]:
-        return [] if self._ids is None else self._ids.cast(pa.string()).to_pylist()
 
     def ids(self) -> np.ndarray:
         """All ids: integers if all look like integers, unless a file declares them as text."""
