@@ -10,7 +10,7 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import save_model
-from mtgcn.estimator.predictions import Predictions
+from mtgcn.estimator.predictions import prediction_columns
 from mtgcn.graph import UNLABELED
 from mtgcn.io.options import TableOptions
 from mtgcn.workflows.fit import fit_files
@@ -253,23 +253,19 @@ def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):
 # predictions.csv
 
 
-@pytest.fixture
-def four_nodes():
+PEERS = np.array([[[9, 1], [2, 8], [6, 4], [7, 3]], [[7, 3], [4, 6], [8, 2], [1, 9]]]) / 10
+
+
+def four_nodes(peers=PEERS, weights=None):
     """A labelled node, a pseudo-labelled one, one that is neither, and one whose peers disagree."""
-    peers = np.array([[[9, 1], [2, 8], [6, 4], [7, 3]], [[7, 3], [4, 6], [8, 2], [1, 9]]]) / 10
-    return Predictions(
-        ids=np.array(["007", "n, 2", "Käse", "=1+1"]),
-        classes=np.array(["a", 'b, or "c"']),
-        probabilities=peers.mean(0),
-        peers=peers,
-        labeled_iter=np.array([0, 201, -1, -1]),
-    )
+    ids, classes = np.array(["007", "n, 2", "Käse", "=1+1"]), np.array(["a", 'b, or "c"'])
+    return prediction_columns(ids, classes, PEERS.mean(0), np.array([0, 201, -1, -1]), peers, weights)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 10_000])
-def test_predictions_table(four_nodes, monkeypatch, batch):
+def test_predictions_table(monkeypatch, batch):
     monkeypatch.setattr("mtgcn.workflows.predict.ROWS_PER_BATCH", batch)
-    assert predictions_table(four_nodes).decode().split("\n") == [
+    assert predictions_table(four_nodes()).decode().split("\n") == [
         'id,predicted,probability,probability_a,"probability_b, or ""c""",peers_agree,role,pseudo_label_epoch',
         "007,a,0.800000,0.800000,0.200000,yes,given,",
         '"n, 2","b, or ""c""",0.700000,0.300000,0.700000,yes,pseudo-label,201',
@@ -277,21 +273,20 @@ def test_predictions_table(four_nodes, monkeypatch, batch):
         '=1+1,"b, or ""c""",0.600000,0.400000,0.600000,no,neither,',
         "",
     ]
-    assert four_nodes.count_by_class() == {"a": 2, 'b, or "c"': 2}
-    without_peers = predictions_table(replace(four_nodes, peers=None)).decode()
+    without_peers = predictions_table(four_nodes(peers=None)).decode()
     assert {row["peers_agree"] for row in csv.DictReader(without_peers.splitlines())} == {""}
 
 
-def test_formulas_become_text_for_spreadsheets(four_nodes):
-    own = {"note": ["=1+1", "-5.2", "@sum", "-x"]}
-    content = predictions_table(replace(four_nodes, own=own), excel_safe=True, bom=True)
+def test_formulas_become_text_for_spreadsheets():
+    columns = four_nodes() | {"note": np.array(["=1+1", "-5.2", "@sum", "-x"])}
+    content = predictions_table(columns, excel_safe=True, bom=True)
     assert content.startswith(b"\xef\xbb\xbfid,")
     rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
     assert [row["note"] for row in rows] == ["'=1+1", "-5.2", "'@sum", "'-x"]
-    assert predictions_table(replace(four_nodes, own=own)).decode().count("'") == 0
+    assert predictions_table(columns).decode().count("'") == 0
 
 
-def test_peers_of_small_weight_do_not_count_for_agreement(four_nodes):
-    assert four_nodes.peers_agree.tolist() == [True, True, True, False]
-    assert replace(four_nodes, weights=np.array([0.85, 0.15])).peers_agree.all()
-    assert replace(four_nodes, weights=np.array([0.7, 0.3])).peers_agree.tolist() == [True, True, True, False]
+@pytest.mark.parametrize(("weights", "last"), [(None, False), ([0.85, 0.15], True), ([0.7, 0.3], False)])
+def test_peers_of_small_weight_do_not_count_for_agreement(weights, last):
+    columns = four_nodes(weights=weights if weights is None else np.array(weights))
+    assert columns["peers_agree"].tolist() == [True, True, True, last]

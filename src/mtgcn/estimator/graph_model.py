@@ -144,7 +144,7 @@ class GraphModel:
         self._check_fitted()
         import pandas as pd
 
-        columns = predictions_of(self, predict_fitted(self), self.graph_, keep_columns).columns()
+        columns = predictions_of(self, predict_fitted(self), self.graph_, keep_columns)
         return pd.DataFrame(columns).astype({"pseudo_label_epoch": "Int64"})
 
     def suggest(self, n: int = 10) -> Suggestions:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +26,7 @@ from mtgcn.estimator.inference import (
 )
 from mtgcn.estimator.inputs import MISSING, check_width, positions_of_ids, transformed_graph
 from mtgcn.estimator.persistence import load_model
-from mtgcn.estimator.predictions import Predictions, predictions_of
+from mtgcn.estimator.predictions import predictions_of
 from mtgcn.graph import Graph, check_edges
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import class_named
@@ -54,13 +53,13 @@ def predict_files(
     excel_safe: bool = False,
     bom: bool = False,
     device: str = "auto",
-) -> tuple[Predictions, list[str]]:
+) -> tuple[dict[str, int], list[str]]:
     """Write predictions for the nodes of these files; without files, for the nodes of the model's graph.
 
     Nodes with edges join the graph of the model, or form a separate graph with `new_graph`. With `with_known`, the
     nodes of the model are listed as well as new nodes. The table keeps input columns (`keep` is "none", "names" or
     "all") and is sorted by the probability of the class `sort`. For `excel_safe` and `bom` see `predictions_table`.
-    Returns the predictions and the notes.
+    Returns the number of nodes predicted as each class, and the notes.
     """
     check_address_space()
     chosen_device(device)
@@ -72,21 +71,23 @@ def predict_files(
         raise InputError("--all requires new nodes that join the model's graph; give --nodes and --edges")
     model = load_model(folder)
     model.device = device
+    names = model.graph_.class_names
     if sort is not None:
-        sort = class_named(sort, model.graph_.class_names)
-        if sort not in model.graph_.class_names:
-            raise unknown_name("class", sort, model.graph_.class_names)
+        sort = class_named(sort, names)
+        if sort not in names:
+            raise unknown_name("class", sort, names)
     with collected_notes() as notes:
-        predictions = _predict_joined(model, files, with_known, keep) if joins else _predict(model, files, keep)
+        columns = _predict_joined(model, files, with_known, keep) if joins else _predict(model, files, keep)
     if sort is not None:
-        shares = predictions.probabilities[:, model.graph_.class_names.index(sort)]
-        predictions = predictions.at(np.argsort(-shares, kind="stable"))
-    write_output(out, predictions_table(predictions, excel_safe=excel_safe, bom=bom))
-    return predictions, notes
+        order = np.argsort(-columns[f"probability_{sort}"], kind="stable")
+        columns = {name: cells[order] for name, cells in columns.items()}
+    write_output(out, predictions_table(columns, excel_safe=excel_safe, bom=bom))
+    counts = [int((columns["predicted"] == value).sum()) for value in model.classes_]
+    return dict(zip(names, counts, strict=True)), notes
 
 
-def _predict(model: GraphModel, files: TableOptions, keep: str) -> Predictions:
-    """Predictions for the nodes of the model, for a table of nodes, or for another graph."""
+def _predict(model: GraphModel, files: TableOptions, keep: str) -> dict[str, np.ndarray]:
+    """The table of the nodes of the model, of a table of nodes, or of another graph."""
     fitted = model.graph_
     if not files.given:
         return predictions_of(model, predict_fitted(model), fitted, keep)
@@ -114,8 +115,8 @@ def _predict(model: GraphModel, files: TableOptions, keep: str) -> Predictions:
     return predictions_of(model, predicted, nodes, keep)
 
 
-def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, keep: str) -> Predictions:
-    """Predictions for new nodes that join the graph of the model."""
+def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, keep: str) -> dict[str, np.ndarray]:
+    """The table of new nodes that join the graph of the model, after its nodes if these are asked for."""
     if not model.has_node_ids_:
         raise InputError(
             "the nodes of this model have no ids, so edges cannot refer to them; fit it on files, or add --new-graph "
@@ -131,7 +132,14 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, ke
             "not predict new nodes, so these predictions are less accurate; to include them, fit with the new nodes"
         )
     new = predictions_of(model, predicted, nodes, keep)
-    return new.after(predictions_of(model, predict_fitted(model), model.graph_, keep)) if with_known else new
+    if not with_known:
+        return new
+    known = predictions_of(model, predict_fitted(model), model.graph_, keep)
+    empty = [np.full(len(table["id"]), "", dtype=object) for table in (known, new)]
+    return {
+        name: np.concatenate([table.get(name, missing) for table, missing in zip((known, new), empty, strict=True)])
+        for name in known | new
+    }
 
 
 # New nodes and their edges
@@ -194,23 +202,22 @@ def _listed(ids: np.ndarray) -> str:
 # The table of predictions
 
 
-def predictions_table(predictions: Predictions, *, excel_safe: bool = False, bom: bool = False) -> bytes:
+def predictions_table(columns: Mapping[str, np.ndarray], *, excel_safe: bool = False, bom: bool = False) -> bytes:
     """The table of predictions as CSV: `id,predicted,probability,probability_CLASS…`, then input columns.
 
     With `excel_safe`, cells that a spreadsheet would read as formulas begin with an apostrophe. With `bom`, the table
     begins with a byte order mark, from which Excel recognises UTF-8.
     """
-    columns = predictions.columns()
 
-    def texts(name: str, cells: Any) -> Iterable[str]:
-        if name.startswith("probability") and isinstance(cells, np.ndarray):
+    def texts(name: str, cells: np.ndarray) -> Iterable[str]:
+        if name.startswith("probability") and cells.dtype.kind == "f":
             return (f"{number:.6f}" for number in cells.tolist())
         if name == "peers_agree":
             return ({None: "", True: "yes", False: "no"}[cell] for cell in cells.tolist())
         return ("" if cell is None else str(cell) for cell in cells)
 
     def rows() -> Iterator[Sequence[str]]:
-        for start in range(0, len(predictions.ids), ROWS_PER_BATCH):
+        for start in range(0, len(columns["id"]), ROWS_PER_BATCH):
             batch = slice(start, start + ROWS_PER_BATCH)
             yield from zip(*(texts(name, cells[batch]) for name, cells in columns.items()), strict=True)
 
