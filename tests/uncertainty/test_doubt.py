@@ -4,7 +4,7 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.persistence import load_model
-from mtgcn.uncertainty.stopping import expected_gain
+from mtgcn.uncertainty.held_out import expected_gain
 
 FLIPPED = (4, 13)
 

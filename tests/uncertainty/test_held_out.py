@@ -2,7 +2,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binom
+from scipy.stats import beta
 
 from fitted_models import Knows, Model, drawn_probabilities, with_labels
 from mtgcn.errors import InputError
@@ -11,7 +11,6 @@ from mtgcn.task import Prediction
 from mtgcn.training.calibration import tempered
 from mtgcn.uncertainty import held_out as module
 from mtgcn.uncertainty.held_out import (
-    binomial_cdf,
     check_folds,
     conformal_threshold,
     expected_accuracy,
@@ -122,14 +121,6 @@ def test_check_folds():
             check_folds(number)
 
 
-@pytest.mark.parametrize("trials", [1, 2, 7, 60, 2708, 5_000_000])
-def test_binomial_cdf_equals_scipy(trials):
-    counts = np.unique(np.linspace(0, trials, 25).astype(int)).tolist()
-    for share in (0.0, 1e-6, 0.2, 0.25, 0.5, 0.875, 1 - 1e-6, 1.0):
-        found = [binomial_cdf(successes, trials, share) for successes in counts]
-        assert found == pytest.approx(binom.cdf(counts, trials, share), rel=0, abs=1e-12)
-
-
 # -------------------------------------------------------------------------------------------------------- temperature
 
 
@@ -156,17 +147,17 @@ def test_threshold_covers_the_promised_share(count, coverage):
 
 
 @pytest.mark.parametrize(("coverage", "needed"), [(0.9, 9), (0.95, 19), (0.8, 4), (0.5, 1), (0.99, 99)])
-def test_number_of_labels_needed(coverage, needed):
+def test_number_of_labels_needed(make_graph, coverage, needed):
     assert conformal_threshold(np.arange(float(needed)), coverage) == needed - 1
-    if needed > 1:
-        with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels, not"):
-            conformal_threshold(np.arange(needed - 1.0), coverage)
+    few = Model(with_labels(make_graph(nodes=120), range(needed + 2)), Knows(probabilities=np.ones((120, 3)) / 3))
+    with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels; {needed - 1} of"):
+        prediction_sets(few, coverage)
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, float("nan")])
-def test_coverage_is_a_share(coverage):
+def test_coverage_is_a_share(make_graph, coverage):
     with pytest.raises(InputError, match=r"coverage is .*between 0 and 1"):
-        conformal_threshold(np.arange(100.0), coverage)
+        prediction_sets(Model(make_graph(), Knows(probabilities=np.ones((40, 3)) / 3)), coverage)
 
 
 def test_sets_follow_from_held_out_labels(make_graph):

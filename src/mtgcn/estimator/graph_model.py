@@ -31,10 +31,11 @@ from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of, task_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
-from mtgcn.task import PeerReport, Prediction
+from mtgcn.task import Prediction
 from mtgcn.uncertainty.held_out import (
     FOLDS,
     ExpectedAccuracy,
+    ExpectedGain,
     check_folds,
     expected_accuracy,
     held_out_probabilities,
@@ -42,6 +43,7 @@ from mtgcn.uncertainty.held_out import (
     label_copies,
     why_not_measurable,
 )
+from mtgcn.uncertainty.peer_weights import FittedModel
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from mtgcn.estimator.scorer import Scorer
     from mtgcn.report.fit_page import Background
     from mtgcn.uncertainty.doubt import DoubtfulLabels
-    from mtgcn.uncertainty.stopping import ExpectedGain
     from mtgcn.uncertainty.suggestions import Suggestions
 
 DEFAULT_METHOD = "mt-plus"
@@ -62,25 +63,17 @@ MEASURING = "measuring accuracy on held-out labels"  # title of a stage
 HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
-class GraphModel:
+class GraphModel(FittedModel):
     """Classifies the nodes of a `Graph`. Parameters and learned attributes are those of `MutualTeachingClassifier`."""
 
     classes_: np.ndarray
     transduction_: np.ndarray
-    label_distributions_: Float[np.ndarray, "nodes classes"]
-    peer_distributions_: Float[np.ndarray, "peers nodes classes"] | None
-    peer_report_: PeerReport | None
     labeled_iter_: Int[np.ndarray, "nodes"]
-    expected_accuracy_: ExpectedAccuracy | None  # from the cross-validation of the method
     n_iter_: int
     n_features_in_: int
     feature_names_in_: np.ndarray  # only if the features have names
-    history_: dict[str, Float[np.ndarray, "epochs peers"]]
-    graph_: Graph
     seed_: int
     has_node_ids_: bool
-    method_: Method
-    parameters_: dict[str, np.ndarray] | None
     class_factors_: Float[np.ndarray, "classes"] | None  # factors of the class prior
     training_: dict[str, Any]  # `training` in the card of a loaded model; empty after a fit
 
