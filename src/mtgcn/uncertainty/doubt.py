@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 import torch
@@ -16,6 +14,7 @@ from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split
 from mtgcn.uncertainty.held_out import fits_without, folds
 from mtgcn.uncertainty.peer_weights import FittedModel
+from mtgcn.uncertainty.suggestions import table_html
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,11 @@ class DoubtfulLabel:
     reason: str
     name: str = ""  # title of the row
 
+    @property
+    def title(self) -> str:
+        """Name and id."""
+        return f"{self.name} ({self.node})" if self.name else str(self.node)
+
 
 class DoubtfulLabels(list[DoubtfulLabel]):
     """A list of doubtful labels, shown as a table in notebooks."""
@@ -40,16 +44,10 @@ class DoubtfulLabels(list[DoubtfulLabel]):
     @property
     def rows(self) -> list[list[str]]:
         """The cells of the table."""
-        titles = (f"{one.name} ({one.node})" if one.name else str(one.node) for one in self)
-        return [
-            [title, one.label, f"{100 * one.probability:.1f} %", one.predicted, one.reason]
-            for title, one in zip(titles, self, strict=True)
-        ]
+        return [[one.title, one.label, f"{100 * one.probability:.1f} %", one.predicted, one.reason] for one in self]
 
     def _repr_html_(self) -> str:
-        lines = [("th", self.header), *(("td", row) for row in self.rows)]
-        cells = (f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>" for tag, row in lines)
-        return f"<table>{''.join(cells)}</table>"
+        return table_html(self.header, self.rows)
 
 
 def doubtful_labels(
@@ -85,8 +83,16 @@ def probabilities_without_label(
 
 
 def _doubtful(model: FittedModel, node: int, probabilities: Float[np.ndarray, "classes"]) -> DoubtfulLabel:
+    """The reason is one sentence: the prediction without the label, and the neighbours' classes, given or predicted."""
     graph, names = model.graph_, model.graph_.class_names
     given, predicted = int(graph.labels[node]), int(probabilities.argmax())
+    near = np.setdiff1d(graph.adjacency[[node]].indices, [node])
+    classes = np.where(
+        graph.labels[near] == UNLABELED, model.label_distributions_[near].argmax(axis=1), graph.labels[near]
+    )
+    others = int((classes != given).sum())
+    verb = "is also" if predicted == given else "is"
+    around = f"{others} of its {len(near)} neighbours {'is' if others == 1 else 'are'} not {names[given]!r}"
     return DoubtfulLabel(
         node=np.asarray(graph.node_ids[node]).item(),
         index=node,
@@ -94,22 +100,7 @@ def _doubtful(model: FittedModel, node: int, probabilities: Float[np.ndarray, "c
         probability=float(probabilities[given]),
         predicted=names[predicted],
         predicted_probability=float(probabilities[predicted]),
-        reason=_reason(model, node, predicted, names, float(probabilities[predicted])),
+        reason=f"Without its label it {verb} predicted as {names[predicted]!r} "
+        f"({100 * probabilities[predicted]:.0f} %); {around if len(near) else 'it has no neighbours'}.",
         name="" if graph.node_names is None else graph.node_names[node],
     )
-
-
-def _reason(model: FittedModel, node: int, predicted: int, names: Sequence[str], probability: float) -> str:
-    """One sentence: the prediction without the label, and the classes of the neighbours, given or predicted."""
-    graph, given = model.graph_, int(model.graph_.labels[node])
-    row = graph.adjacency.indices[slice(*graph.adjacency.indptr[node : node + 2])]
-    near = row[row != node]
-    classes = np.where(
-        graph.labels[near] == UNLABELED, model.label_distributions_[near].argmax(axis=1), graph.labels[near]
-    )
-    verb = "is also" if predicted == given else "is"
-    text = f"Without its label it {verb} predicted as {names[predicted]!r} ({100 * probability:.0f} %)"
-    if not len(near):
-        return f"{text}; it has no neighbours."
-    others = int((classes != given).sum())
-    return f"{text}; {others} of its {len(near)} neighbours {'is' if others == 1 else 'are'} not {names[given]!r}."

@@ -256,9 +256,7 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     if len(others):
         filled = np.where((elsewhere == elsewhere[:1]).all(axis=0), (values != elsewhere[:1]).sum(axis=0), 0)
         chance = filled * math.log(len(some) / (len(some) + len(others)))
-    place = {name: number for number, name in enumerate(graph.feature_names)}
-    columns = graph.preprocessing.columns if graph.preprocessing and place else ()
-    outputs = {one: [place[name] for name in one.outputs if name in place] for one in columns if one.outputs}
+    outputs = _features_by_column(graph)
     for column, own in outputs.items():
         if column.kind == "category":
             values[:, own[0]] = values[:, own].argmax(axis=1)
@@ -285,16 +283,14 @@ def predictive_columns(graph: Graph) -> dict[str, int]:
     A column with v values and e errors among N labels of k classes does so by chance with a probability of at most
     k^v · binom(N, e) (k - 1)^e · n_1! ... n_k! / N!.
     """
-    known, columns = graph.known, graph.preprocessing.columns if graph.preprocessing and graph.feature_names else ()
-    columns = [column for column in columns if column.outputs and column.kind != "text"]
+    known = graph.known
+    columns = {column: own for column, own in _features_by_column(graph).items() if column.kind != "text"}
     counts = graph.label_counts[graph.label_counts > 0]
     if not len(known) or graph.features is None or not 0 < len(columns) <= MAX_PREDICTIVE_COLUMNS or len(counts) < 2:
         return {}
-    place = {name: number for number, name in enumerate(graph.feature_names)}
     values, found = _dense(graph.features[known]), dict[str, int]()
     labelings = gammaln(len(known) + 1) - gammaln(counts + 1).sum()
-    for column in columns:
-        own = [place[name] for name in column.outputs if name in place]
+    for column, own in columns.items():
         codes = np.unique(values[:, own], axis=0, return_inverse=True)[1].reshape(-1)
         table = np.zeros((int(codes.max()) + 1, graph.num_classes), dtype=np.int64)
         np.add.at(table, (codes, graph.labels[known]), 1)
@@ -306,6 +302,13 @@ def predictive_columns(graph: Graph) -> dict[str, int]:
         if errors <= MAX_ERRORS_OF_COPY * len(known) and patterns - labelings < math.log(COPY_CHANCE / len(columns)):
             found[column.name] = len(known) - errors
     return found
+
+
+def _features_by_column(graph: Graph) -> dict[Any, list[int]]:
+    """The features that encode each column of the node table; empty if features have no names."""
+    place = {name: number for number, name in enumerate(graph.feature_names)}
+    columns = graph.preprocessing.columns if graph.preprocessing and place else ()
+    return {one: [place[name] for name in one.outputs if name in place] for one in columns if one.outputs}
 
 
 def _dense(table: sp.csr_array | np.ndarray) -> np.ndarray:

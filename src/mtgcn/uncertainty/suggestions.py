@@ -17,7 +17,7 @@ where x are the smoothed features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -88,15 +88,18 @@ class Suggestions(list[Suggestion]):
     @property
     def rows(self) -> list[list[str]]:
         """The cells of the table."""
-        shown = [{"node": one.title, "row": one.row, "predicted": one.predicted, "why": one.reason} for one in self]
-        scores = [{"score": f"{one.score:.2f}"} for one in self]
-        return [[(cells | score)[name] for name in self.header] for cells, score in zip(shown, scores, strict=True)]
+        rows = [[one.title, one.row, one.predicted, f"{one.score:.2f}", one.reason] for one in self]
+        return rows if "row" in self.header else [[title, *rest] for title, _, *rest in rows]
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in self.header)
-        rows = self.rows
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table_html(self.header, self.rows)
+
+
+def table_html(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for notebooks."""
+    lines = [("th", header), *(("td", row) for row in rows)]
+    cells = (f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>" for tag, row in lines)
+    return f"<table>{''.join(cells)}</table>"
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ def choose(
         by_distance = np.argsort(((features[candidates] - centre) ** 2).sum(axis=1), kind="stable")
         near = candidates[by_distance[: max(1, len(region) // CENTRE_DIVISOR)]]
         node = int(near[central[near].argmax()])
-        apart[graph.adjacency.indices[slice(*graph.adjacency.indptr[node : node + 2])]] = False
+        apart[graph.adjacency[[node]].indices] = False
         apart[node] = free[node] = False
         chosen.append(Choice(node, region, float(uncertainty[region].sum()), is_component))
 
