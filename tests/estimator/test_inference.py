@@ -377,16 +377,21 @@ def test_positions_of_equal_rows(form, other):
         equal = np.flatnonzero((table == row).all(axis=1))
         before = (rows[:number] == row).all(axis=1).sum()
         expected.append(equal[before % len(equal)] if len(equal) else inference.MISSING)
-    assert_array_equal(inference.positions_of_rows(form(table), other(rows)), expected)
-    assert_array_equal(inference.positions_of_rows(form(table), other(table)), np.arange(200))
+    graph = Graph(sp.csr_array((200, 200)), form(table))
+    assert_array_equal(inference.positions_of_rows(graph, other(rows)), expected)
+    assert_array_equal(inference.positions_of_rows(graph, other(table)), np.arange(200))
     longer = np.concatenate([table, [[7, 7, 7, 7]]])  # without the shortcut for equal tables
-    assert_array_equal(inference.positions_of_rows(form(table), other(longer)), [*range(200), inference.MISSING])
+    assert_array_equal(inference.positions_of_rows(graph, other(longer)), [*range(200), inference.MISSING])
 
 
 def test_row_hashes(monkeypatch):
-    assert inference.positions_of_rows(as_dense([[0.0, 1.0]]), as_dense([[-0.0, 1.0]])) == [0]
+    def graph(rows):
+        return Graph(np.zeros((2, 2)), rows)
+
+    found = inference.positions_of_rows(graph([[0.0, 1.0], [5.0, 5.0]]), as_dense([[-0.0, 1.0]]))
+    assert found == [0]
     monkeypatch.setattr(inference, "_hashes", lambda table: [0] * len(table))
-    assert inference.positions_of_rows(as_dense([[1.0]]), as_dense([[2.0]])) == [inference.MISSING]  # a collision
+    assert inference.positions_of_rows(graph([[1.0], [3.0]]), as_dense([[2.0]])) == [inference.MISSING]  # a collision
 
 
 @pytest.mark.parametrize(

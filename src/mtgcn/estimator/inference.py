@@ -7,7 +7,7 @@ trained peers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ def predict_fitted(model: GraphModel) -> NodePredictions:
 
 def predict_rows(model: GraphModel, rows: Table) -> NodePredictions:
     """Predict preprocessed rows without ids. Rows equal to a row of the fit are that node; the others are attached."""
-    return _predictions_at(model, positions_of_rows(model.graph_.features, rows, _places_of_rows(model.graph_)), rows)
+    return _predictions_at(model, positions_of_rows(model.graph_, rows), rows)
 
 
 def predict_nodes(model: GraphModel, nodes: Graph) -> NodePredictions:
@@ -77,7 +77,7 @@ def predict_new_nodes(model: GraphModel, nodes: Graph, to_known: sp.csr_array) -
     other. Predictions for the nodes of the fit do not change."""
     nodes = transformed_graph(model, nodes)
     check_width(nodes.num_features, model.graph_)
-    return _new_predictions(model, _apply_to_new(model, nodes.features, to_known, nodes.adjacency))
+    return new_predictions(model, _apply_to_new(model, nodes.features, to_known, nodes.adjacency))
 
 
 def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) -> NodePredictions:
@@ -89,7 +89,7 @@ def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) 
     if (unknown := ends[places == MISSING]).size:
         raise InputError(f"{len(unknown)} ends of edges are neither in X nor in the fit, such as {shown(unknown[0])}")
     weights = np.full(len(ends), mean_weight(known)) if weights is None else weights
-    return _new_predictions(model, _apply_to_new(model, rows, *new_edges(known, len(ids), places.T, weights)))
+    return new_predictions(model, _apply_to_new(model, rows, *new_edges(known, len(ids), places.T, weights)))
 
 
 def joint_positions(known: Graph, new_ids: np.ndarray, ids: np.ndarray) -> Int[np.ndarray, "ids"]:
@@ -126,7 +126,7 @@ def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
         is_same = is_same and (positions != MISSING).all()
         if is_same and not (fitted.adjacency[positions][:, positions] != graph.adjacency).nnz:
             return _predictions_at(model, positions, None)
-    return _new_predictions(model, _apply(model, graph))
+    return new_predictions(model, _apply(model, graph))
 
 
 def absent_peer_weight(model: GraphModel) -> float:
@@ -151,7 +151,7 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
     if len(new):
         check_width(0 if rows is None else rows.shape[1], model.graph_)
         check_magnitude(rows[new], "a feature")
-        found = _new_predictions(model, _apply_to_new(model, rows[new], _edges_to_nearest(model, rows[new])))
+        found = new_predictions(model, _apply_to_new(model, rows[new], _edges_to_nearest(model, rows[new])))
         probabilities[new] = found.probabilities
         if peers is not None:
             peers[:, new] = found.peers
@@ -161,20 +161,23 @@ def _predictions_at(model: GraphModel, positions: Int[np.ndarray, "nodes"], rows
 def _note_far_outside(fitted: Graph, rows: Table) -> None:
     """Note new rows with values outside the training range by `FAR` times its width. Sparse tables, and text, whose
     rows have a fixed length, are not checked."""
-    if not sp.issparse(rows):
-        low, high = _feature_range(fitted)
-        names = fitted.feature_names or (fitted.preprocessing.names if fitted.preprocessing is not None else ())
-        texts = [one for one in fitted.preprocessing.columns if one.kind == "text"] if fitted.preprocessing else []
-        bounded = np.isin(names, [name for one in texts for name in one.outputs]) if texts else False
-        width = np.where((high > low) & ~np.asarray(bounded), FAR * (high - low), np.inf)
-        outside = (rows < low - width) | (rows > high + width)
-        if outside.any():
-            column = int(outside.any(axis=0).argmax())
-            named = shown(names[column]) if names else f"feature {column + 1}"
-            note(
-                f"{int(outside.any(axis=1).sum())} of {len(rows)} new rows have values far outside the range of the "
-                f"fit, for instance of {named}; their predictions are unreliable"
-            )
+    if sp.issparse(rows):
+        return
+    low, high = _feature_range(fitted)
+    names, columns = fitted.feature_names, () if fitted.preprocessing is None else fitted.preprocessing.columns
+    if not names and fitted.preprocessing is not None:
+        names = fitted.preprocessing.names
+    texts = [name for column in columns if column.kind == "text" for name in column.outputs]
+    bounded = np.isin(names, texts) if texts else False
+    width = np.where((high > low) & ~np.asarray(bounded), FAR * (high - low), np.inf)
+    outside = (rows < low - width) | (rows > high + width)
+    if outside.any():
+        column = int(outside.any(axis=0).argmax())
+        named = shown(names[column]) if names else f"feature {column + 1}"
+        note(
+            f"{int(outside.any(axis=1).sum())} of {len(rows)} new rows have values far outside the range of the fit, "
+            f"for instance of {named}; their predictions are unreliable"
+        )
 
 
 @cached_per_graph
@@ -182,21 +185,19 @@ def _feature_range(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     return graph.features.min(axis=0), graph.features.max(axis=0)  # type: ignore[union-attr]
 
 
-def _new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
-    probabilities = corrected(
-        normalised(model.method_.combined(peers[None], model.parameters_)[0]), model.class_factors_
-    )
+def new_predictions(model: GraphModel, peers: Float[np.ndarray, "peers nodes classes"]) -> NodePredictions:
+    """Predictions for nodes outside the fit, from those of the peers."""
+    plain = normalised(model.method_.combined(peers[None], model.parameters_)[0])
     own = None if model.peer_distributions_ is None else peers
-    return NodePredictions(probabilities, own, np.full(peers.shape[1], MISSING))
+    return NodePredictions(corrected(plain, model.class_factors_), own, np.full(peers.shape[1], MISSING))
 
 
 def _apply(model: GraphModel, graph: Graph) -> Float[np.ndarray, "peers nodes classes"]:
     check_width(graph.num_features, model.graph_)
     check_magnitudes(graph)
     graph = replace(graph.without_labels, class_names=model.graph_.class_names)
-    return checked_peers(
-        model, lambda: model.method_.apply(model.parameters_ or {}, graph, chosen_device(model.device))
-    )
+    arguments = model.parameters_ or {}, graph, chosen_device(model.device)
+    return checked_peers(model, lambda: model.method_.apply(*arguments))
 
 
 def checked_peers(model: GraphModel, apply: Callable[[], np.ndarray]) -> Float[np.ndarray, "peers nodes classes"]:
@@ -229,7 +230,7 @@ def _edges_to_nearest(model: GraphModel, rows: Table) -> sp.csr_array:
     """Edges of mean weight from new rows to their nearest nodes of the fit, new x known."""
     graph = model.graph_
     neighbours = _search(graph, attached_neighbours(model, graph.num_nodes), model.metric)(
-        _as_sparse_as(graph.features, rows)
+        as_sparse_as(graph.features, rows)
     )
     weights = np.full(neighbours.size, mean_weight(graph), dtype=np.float32)
     starts = np.arange(len(neighbours) + 1) * neighbours.shape[1]
@@ -246,7 +247,7 @@ def _apply_to_new(
 ) -> Float[np.ndarray, "peers new classes"]:
     """Predictions of the peers for new nodes, from their features and their edges to the fit and to each other."""
     graph = model.graph_
-    rows = _as_sparse_as(graph.features, rows)
+    rows = as_sparse_as(graph.features, rows)
     _note_far_outside(graph, rows)
     check_magnitude(to_known, "an edge weight")
     new = Graph(sp.csr_array((rows.shape[0],) * 2, dtype=np.float32) if among_new is None else among_new, rows)
@@ -257,11 +258,9 @@ def _apply_to_new(
 
 def state_of(model: GraphModel) -> dict[str, Any]:
     """Cached values for the fitted parameters of a model."""
-    parameters, state = _states.get(model, (None, {}))
-    if parameters is not model.parameters_ or model not in _states:
-        state = {}
-        _states[model] = model.parameters_, state
-    return state
+    if model not in _states or _states[model][0] is not model.parameters_:
+        _states[model] = model.parameters_, {}
+    return _states[model][1]
 
 
 @cached_per_graph
@@ -276,32 +275,31 @@ def attached_neighbours(model: GraphModel, limit: int) -> int:
     return min(int(model.neighbors), limit)
 
 
-def _as_sparse_as(table: Table, rows: Table) -> Table:
+def as_sparse_as(table: Table, rows: Table) -> Table:
     """Sparse rows for a sparse table, dense rows for a dense one."""
     if sp.issparse(table):
         return sp.csr_array(rows)
-    return sp.csr_array(rows).toarray() if sp.issparse(rows) else rows
+    return rows.toarray() if sp.issparse(rows) else rows
 
 
 # -------------------------------------------------------------------------------------------------- recognising nodes
 
 
-def positions_of_rows(
-    table: Table, rows: Table, places: Mapping[int, list[int]] | None = None
-) -> Int[np.ndarray, "rows"]:
-    """The position of each row in a table, `MISSING` if it is absent.
+def positions_of_rows(graph: Graph, rows: Table) -> Int[np.ndarray, "rows"]:
+    """The position of each row among the features of a graph, `MISSING` if it is absent.
 
-    The n-th of equal rows is matched to the n-th equal row of the table, cyclically, so that every row of the table
+    The n-th of equal rows is matched to the n-th equal row of the graph, cyclically, so that every row of the graph
     finds its own position.
 
-    >>> table = np.array([[1, 2], [3, 4], [1, 2]], dtype=np.float32)
-    >>> positions_of_rows(table, np.array([[1, 2], [4, 3], [1, 2], [3, 4], [1, 2]], dtype=np.float32))
+    >>> graph = Graph(np.zeros((3, 3)), [[1, 2], [3, 4], [1, 2]])
+    >>> positions_of_rows(graph, np.array([[1, 2], [4, 3], [1, 2], [3, 4], [1, 2]], dtype=np.float32))
     array([ 0, -1,  2,  1,  0])
     """
+    table: Table = graph.features
     if same_table(table, rows):  # the common case, without sorting
-        return np.arange(table.shape[0])
-    places = _places_by_hash(table) if places is None else places
-    rows, found = _as_sparse_as(table, rows), np.zeros(rows.shape[0], dtype=np.int64)
+        return np.arange(graph.num_nodes)
+    places = _places_by_hash(graph)
+    rows, found = as_sparse_as(table, rows), np.zeros(rows.shape[0], dtype=np.int64)
     before: Counter[int] = Counter()  # equal rows
     for row, value in enumerate(_hashes(rows)):
         equal = places.get(value, [0])
@@ -311,13 +309,9 @@ def positions_of_rows(
 
 
 @cached_per_graph
-def _places_of_rows(graph: Graph) -> dict[int, list[int]]:
-    return _places_by_hash(graph.features)
-
-
-def _places_by_hash(table: Table) -> dict[int, list[int]]:
+def _places_by_hash(graph: Graph) -> dict[int, list[int]]:
     places: dict[int, list[int]] = {}
-    for place, value in enumerate(_hashes(table)):
+    for place, value in enumerate(_hashes(graph.features)):
         places.setdefault(value, []).append(place)
     return places
 

@@ -11,8 +11,14 @@ import scipy.sparse as sp
 
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, shown
-from mtgcn.estimator.class_prior import corrected
-from mtgcn.estimator.inference import attached_neighbours, checked_peers, mean_weight, normalised, state_of
+from mtgcn.estimator.inference import (
+    as_sparse_as,
+    attached_neighbours,
+    checked_peers,
+    mean_weight,
+    new_predictions,
+    state_of,
+)
 from mtgcn.estimator.inputs import Table, check_magnitude, check_width, num_columns
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import table_of_array
@@ -91,9 +97,7 @@ class Scorer:
         row = row.astype(np.float32)
         _check_finite(row)
         check_magnitude(row, "a feature")
-        if sp.issparse(self._graph.features):
-            return sp.csr_array(row)
-        return row.toarray() if sp.issparse(row) else row
+        return as_sparse_as(self._graph.features, row)
 
     def _probabilities(
         self, row: Table, places: Int[np.ndarray, "edges"], weights: Float[np.ndarray, "edges"]
@@ -103,8 +107,7 @@ class Scorer:
         new = Graph(sp.csr_array((1, 1), dtype=np.float32), row)
         arguments = model.parameters_ or {}, self._graph, new, to_known, self._device, self._state
         peers = checked_peers(model, lambda: model.method_.apply_to_new(*arguments))
-        plain = normalised(model.method_.combined(peers[None], model.parameters_)[0])
-        return corrected(plain, model.class_factors_)[0]
+        return new_predictions(model, peers).probabilities[0]
 
 
 def _check_finite(row: Table, *, allow_nan: bool = False) -> None:
