@@ -94,11 +94,9 @@ def test_peers_reproduce_the_fit_on_a_renamed_graph(fitted, graph):
 
 
 def test_known_and_new_nodes_together(fitted, graph):
-    nodes = at(graph, [5, 17, 30], node_ids=np.array(["n5", "new", "n30"]))
     if fitted.parameters_ is None:
-        with pytest.raises(InputError, match="has no trained parameters for other graphs"):
-            inference.predict_nodes(fitted, nodes)
-        return
+        return  # see test_methods_without_parameters
+    nodes = at(graph, [5, 17, 30], node_ids=np.array(["n5", "new", "n30"]))
     predictions = inference.predict_nodes(fitted, nodes)
     assert_array_equal(predictions.positions, [5, inference.MISSING, 30])
     assert_array_equal(predictions.probabilities[[0, 2]], fitted.label_distributions_[[5, 30]])
@@ -153,15 +151,6 @@ def test_rows_are_recognised_by_features(first_model, graph):
     assert inference.predict_fitted(first_model).positions.tolist() == list(range(40))
 
 
-def test_row_numbers_are_not_ids(blobs):
-    rows, y, _ = blobs
-    rows = rows.astype(np.float32)  # as a graph stores them
-    model = quick().fit(rows, y)
-    assert not model.has_node_ids_
-    table = Graph(sp.csr_array((60, 60)), rows, node_ids=np.arange(60) + 1)
-    assert_array_equal(inference.predict_nodes(model, table).positions, np.arange(60))
-
-
 def test_nodes_without_features(graph):
     model = quick("lp", settings=None).fit_graph(replace(graph, features=None))
     known = Graph(sp.csr_array((3, 3)), node_ids=np.array(["n9", "n0", "n15"]))
@@ -213,8 +202,6 @@ def test_another_graph(model, blobs):
     assert model.predict_proba(rows[:30], graph=model.graph_.adjacency[:30][:, :30]).shape == (30, 3)
     with pytest.raises(InputError, match="the graph has 60 nodes and X has 30 rows"):
         model.predict(rows[:30], graph=model.graph_.adjacency)
-    with pytest.raises(InputError, match="0 features for each node of the graph and 4 in training"):
-        model.predict(None, graph=model.graph_.adjacency)
 
 
 PLAIN = np.full((6, 12), 0.5)  # uninformative features
@@ -255,8 +242,6 @@ def test_new_nodes_use_features(easy):
     features = PLAIN[:3].copy()
     features[np.arange(3), 1 + np.arange(3)] = 4.5
     assert joined(model, features, []).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
-    with pytest.raises(InputError, match="3 features for each node of the graph and 12 in training"):
-        joined(model, PLAIN[:, :3], [(0, 1)])
 
 
 def test_new_nodes_join_the_fitted_graph(easy):
@@ -311,15 +296,6 @@ def test_only_new_rows_are_computed(make_graph):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mtgcn.methods.mt_plus.views.personalized_page_rank", lambda *_: pytest.fail("walks everywhere"))
         model.predict_proba(new + 0.1)
-
-
-def test_absent_peer_weight(easy):
-    model, _ = easy
-    if model.peer_report_ is None:
-        assert inference.absent_peer_weight(model) == 0
-        return
-    weights = dict(zip(model.peer_report_.names, model.peer_report_.weights[0], strict=True))
-    assert inference.absent_peer_weight(model) == pytest.approx(weights["far edges"])
 
 
 def test_predictions_that_are_not_finite(graph):
