@@ -93,8 +93,8 @@ def assert_equal():
 
     def assert_equal(loaded, saved):
         names = (
-            "method_ classes_ transduction_ label_distributions_ peer_distributions_ labeled_iter_ has_node_ids_ n_iter_ "
-            "n_features_in_ history_ parameters_ peer_report_ graph_"
+            "method_ classes_ transduction_ label_distributions_ peer_distributions_ labeled_iter_ has_node_ids_ "
+            "n_iter_ n_features_in_ history_ parameters_ peer_report_ graph_"
         )
         for name in (*saved.get_params(), *names.split()):
             equal(getattr(loaded, name), getattr(saved, name))

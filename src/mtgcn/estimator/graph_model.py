@@ -295,8 +295,7 @@ class GraphModel(FittedModel):
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NOT_PSEUDO_LABELED)
         if prediction.pseudo_labelled_at is not None:
-            pseudo_labelled = prediction.pseudo_labelled_at[0] > 0
-            self.labeled_iter_[pseudo_labelled] = prediction.pseudo_labelled_at[0][pseudo_labelled]
+            np.copyto(self.labeled_iter_, prediction.pseudo_labelled_at[0], where=prediction.pseudo_labelled_at[0] > 0)
         self.labeled_iter_[graph.known] = GIVEN
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
         self.training_ = {}
@@ -438,28 +437,27 @@ def with_more_labels(
 ) -> tuple[Graph, np.ndarray, LabelChanges]:
     """The graph of a fit with more labels, given by node id; its classes; the changes."""
     graph = model.graph_
-    labels = {node: name for node, name in labels.items() if not has_no_label(name)}
+    labels = {node: str(name) for node, name in labels.items() if not has_no_label(name)}
     ids = np.array(list(labels), dtype=object)
-    positions = positions_of_ids(graph.node_ids, ids.astype(str)) if len(ids) else np.zeros(0, dtype=np.int64)
+    positions = positions_of_ids(graph.node_ids, ids.astype(str))
     unknown = ids[positions == MISSING]
     if len(unknown):
         raise InputError(
             f"{len(unknown)} of {len(ids)} labels refer to unknown nodes, for instance "
             f"{', '.join(repr(node) for node in unknown[:MAX_NAMED])}; remove them, or fit on a graph that has them"
         )
-    names = [str(name) for name in labels.values()]
     known, extra = list(graph.class_names), [str(name) for name in new_classes]
-    for name in names:
+    for name in labels.values():
         if name not in known and name not in extra:
             hint = str(unknown_name("class", name, known))
             end = "" if hint.endswith("?") else "."
             raise InputError(f"{hint}{end} For a new class give --new-classes {name}, or new_classes=[{name!r}]")
-    added = [name for name in extra if name in names and name not in known]
+    added = [name for name in extra if name in labels.values() and name not in known]
     classes, order = _classes_with(model, added)
     old = np.where(graph.labels == UNLABELED, UNLABELED, order[graph.labels])
     after = old.copy()
     code_of = {name: number for number, name in enumerate(map(str, classes))}
-    after[positions] = [code_of[name] for name in names]
+    after[positions] = [code_of[name] for name in labels.values()]
     # With the same classes, values cached for the graph stay valid.
     more = replace(graph, labels=after, class_names=tuple(map(str, classes))) if added else graph.with_labels(after)
     before, now = old[positions], after[positions]

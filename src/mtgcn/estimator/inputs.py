@@ -15,13 +15,7 @@ from mtgcn.errors import InputError, reason, shown
 from mtgcn.graph import Graph, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
-from mtgcn.labels import (
-    UNLABELED,
-    check_not_regression,
-    encoded_labels,
-    is_missing,
-    label_text,
-)
+from mtgcn.labels import UNLABELED, check_not_regression, encoded_labels, is_missing, label_text
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
@@ -55,8 +49,6 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     given = column_or_1d(np.asarray(y), warn=True)
     if given.dtype.kind == "f" and np.isinf(given).any():
         raise InputError("Input y contains infinity; give each node its class, -1 or NaN where it is unknown")
-    if given.dtype.kind == "c":
-        raise InputError("complex labels; Complex data not supported, give whole numbers or names")
     if given.dtype.kind not in "biufUO":
         raise InputError(f"unsupported labels of type {given.dtype}; give whole numbers or names")
     labels = given
@@ -226,14 +218,11 @@ def check_learnable(
 
 def check_sizes(graph: Graph, table: Any, labels: np.ndarray | None = None) -> None:
     """Raise if the graph, X and y differ in the number of nodes."""
-    for what, count in (
-        ("X has {} rows", graph.num_nodes if table is None else table.shape[0]),
-        ("y has {} labels", graph.num_nodes if labels is None else len(labels)),
-    ):
-        if count != graph.num_nodes:
+    for what, given in (("X has {} rows", table), ("y has {} labels", labels)):
+        if given is not None and given.shape[0] != graph.num_nodes:
             raise InputError(
-                f"the graph has {graph.num_nodes} nodes and {what.format(count)}; give one for each node, in the same "
-                "order"
+                f"the graph has {graph.num_nodes} nodes and {what.format(given.shape[0])}; give one for each node, in "
+                "the same order"
             )
 
 
