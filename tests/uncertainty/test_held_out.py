@@ -11,7 +11,6 @@ from mtgcn.task import Prediction
 from mtgcn.training.calibration import tempered
 from mtgcn.uncertainty import held_out as module
 from mtgcn.uncertainty.held_out import (
-    check_folds,
     conformal_threshold,
     expected_accuracy,
     folds,
@@ -20,8 +19,6 @@ from mtgcn.uncertainty.held_out import (
     temperature,
     why_not_measurable,
 )
-
-QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
 
 
 @pytest.fixture
@@ -64,14 +61,6 @@ def test_two_labels_per_class_are_enough(make_graph):
     assert 0 < low < 0.25 < 0.6 < high < 1
 
 
-def test_graphs_with_and_without_features(some_labels):
-    measured = expected_accuracy(some_labels, create("mt-gcn", **QUICK), seed=0)
-    assert measured.accuracy > 0.9
-    assert 0.6 < measured.ci95[0] < measured.accuracy
-    bare = replace(some_labels, features=None)
-    assert expected_accuracy(bare, create("mt-gcn", **QUICK), seed=0).accuracy > 0.4
-
-
 def test_folds_are_runs_of_one_task(some_labels, monkeypatch):
     tasks = []
     monkeypatch.setattr(module, "fit_in_chunks", lambda method, task: tasks.append(task) or method.fit(task))
@@ -111,14 +100,6 @@ def test_folds_keep_the_only_label_of_a_class(make_graph):
     assert [np.bincount(many.labels[fold]).tolist() for fold in folds(many)] == [[3, 3, 3]] * 10
     with pytest.raises(InputError, match=r"no class has two labels.*label another node"):
         folds(with_labels(make_graph(), [0, 1, 2]))
-
-
-def test_check_folds():
-    for number in (None, 0, 2, 5):
-        check_folds(number)
-    for number in (-1, 1):
-        with pytest.raises(InputError, match=f"folds is {number}; give at least 2, or 0"):
-            check_folds(number)
 
 
 # -------------------------------------------------------------------------------------------------------- temperature
