@@ -14,7 +14,7 @@ import numpy as np
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, shown, unknown_name, warn_caller
 from mtgcn.estimator.class_prior import corrected, prior_factors
-from mtgcn.estimator.inference import normalised, predict_fitted
+from mtgcn.estimator.inference import Scorer, normalised, predict_fitted
 from mtgcn.estimator.inputs import (
     MISSING,
     check_learnable,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from mtgcn.estimator.explanation import Explanation
-    from mtgcn.estimator.scorer import Scorer
     from mtgcn.report.fit_page import Background
     from mtgcn.uncertainty.doubt import DoubtfulLabels
     from mtgcn.uncertainty.suggestions import Suggestions
@@ -176,8 +175,6 @@ class GraphModel(FittedModel):
     def scorer(self) -> Scorer:
         """A thread-safe function for the class probabilities of single new nodes; creating it takes a warm-up."""
         self._check_fitted()
-        from mtgcn.estimator.scorer import Scorer
-
         return Scorer(self)
 
     def plot(self) -> Any:
