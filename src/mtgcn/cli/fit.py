@@ -31,8 +31,7 @@ from mtgcn.cli.options import (
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
-    from mtgcn.uncertainty.doubt import DoubtfulLabels
-    from mtgcn.uncertainty.suggestions import Suggestions
+    from mtgcn.uncertainty.suggestions import DoubtfulLabels, Suggestions
 
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder written by mtgcn fit.", metavar="MODEL")]
 Folds = Annotated[

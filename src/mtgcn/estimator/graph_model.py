@@ -14,6 +14,7 @@ import numpy as np
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, shown, unknown_name, warn_caller
 from mtgcn.estimator.class_prior import corrected, prior_factors
+from mtgcn.estimator.explanation import Explanation, explain
 from mtgcn.estimator.inference import Scorer, normalised, predict_fitted
 from mtgcn.estimator.inputs import (
     MISSING,
@@ -44,15 +45,13 @@ from mtgcn.uncertainty.held_out import (
     why_not_measurable,
 )
 from mtgcn.uncertainty.peer_weights import FittedModel
+from mtgcn.uncertainty.suggestions import DoubtfulLabels, Suggestions, doubtful_labels, suggest
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from mtgcn.estimator.explanation import Explanation
     from mtgcn.report.fit_page import Background
-    from mtgcn.uncertainty.doubt import DoubtfulLabels
-    from mtgcn.uncertainty.suggestions import Suggestions
 
 DEFAULT_METHOD = "mt-plus"
 METHOD_WITH_BACKBONE = "mt-gcn"  # default if a backbone is given
@@ -142,8 +141,6 @@ class GraphModel(FittedModel):
     def suggest(self, n: int = 10) -> Suggestions:
         """Nodes to label next with reasons, most useful first. A larger `n` extends the list."""
         self._check_fitted()
-        from mtgcn.uncertainty.suggestions import suggest
-
         return suggest(self, n)
 
     def expected_gain(self, folds: int = FOLDS) -> ExpectedGain | None:
@@ -160,16 +157,12 @@ class GraphModel(FittedModel):
         The method is fitted again without each of ten folds of the labels.
         """
         self._check_fitted()
-        from mtgcn.uncertainty.doubt import doubtful_labels
-
         return doubtful_labels(self, n, seed=self.seed_, device=chosen_device(self.device))
 
     def explain(self, node: Any, versus: Any = None) -> Explanation:
         """Explain why a node of the fit, given by its id, has its class rather than `versus`, by default the second
         most probable class. mt-plus decomposes predictions exactly; other methods list neighbours and nearby labels."""
         self._check_fitted()
-        from mtgcn.estimator.explanation import explain
-
         return explain(self, node, versus)
 
     def scorer(self) -> Scorer:
