@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.errors import InputError, reason, shown
+from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.graph import Graph, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
+from mtgcn.io.options import TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
 from mtgcn.labels import UNLABELED, check_not_regression, encoded_labels, is_missing, label_text
 from mtgcn.shapes import Int
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
 
+NEIGHBORS = 10  # default of `neighbors` and --knn
 MISSING = -1  # position of a node that is not in the graph of the fit
 MAX_MAGNITUDE = 1e15  # sums and products of larger numbers overflow 32-bit floats
 
@@ -295,6 +297,19 @@ def preprocessed_graph(graph: Graph, *, scale: bool) -> Graph:
         return graph
     preprocessing = _array_preprocessing(graph.features, graph.feature_names, scale=scale)
     return graph if preprocessing is None else _with_features(graph, preprocessing)
+
+
+def read_graph(files: TableOptions) -> Graph:
+    """The graph of a fit, with edges and preprocessed features."""
+    from mtgcn.io import read  # imports pyarrow, which loading a model does not need
+
+    if not files.graph and not files.edges:
+        if not files.nodes:
+            raise InputError("no graph and no table; give TABLE, --edges or --graph")
+        if not files.knn:
+            files = replace(files, knn=NEIGHBORS)
+            note(f"{files.nodes}: without edges, each row is linked to its {NEIGHBORS} nearest; change it with --knn N")
+    return preprocessed_graph(read.read_graph(options=files), scale=True)
 
 
 def transformed_graph(model: GraphModel, graph: Graph) -> Graph:

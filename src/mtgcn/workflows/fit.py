@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.environment import chosen_device, device_title
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.graph_model import (
     DEFAULT_METHOD,
     MEASURING,
@@ -26,9 +26,11 @@ from mtgcn.estimator.graph_model import (
     measured_score,
     with_more_labels,
 )
+from mtgcn.estimator.inputs import NEIGHBORS, check_learnable, read_graph
 from mtgcn.estimator.persistence import FILES, changing_model, check_destination, load_model, save_model
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, ExpectedScore, check_score
-from mtgcn.io.options import TableOptions
+from mtgcn.io import read
+from mtgcn.io.options import Column, TableOptions
 from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import check_address_space, free_bytes, is_out_of_memory, readable
@@ -47,7 +49,6 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import components_without_label, label_warnings
-from mtgcn.workflows.inputs import NEIGHBORS, check_labels, read_graph, read_more_labels
 from mtgcn.workflows.output import collected_files, collected_notes
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def label_files(
     folder: Path,
     labels: Path,
     *,
-    columns: Mapping[str, str | int | Literal[False]] | None = None,
+    columns: Mapping[str, Column | Literal[False]] | None = None,
     new_classes: Sequence[str] = (),
     folds: int | None = None,
     device: str = "auto",
@@ -257,6 +258,32 @@ def label_files(
         fit=fit,
     )
     return LabelSummary(changes, refit, str(folder))
+
+
+# Labels
+
+
+def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, Column | Literal[False]]) -> dict[Any, str]:
+    """The labels of a table by node id; all ids must be in the graph."""
+    for role in columns:
+        if role not in ("id", "label"):
+            raise unknown_name("column role", role, ("id", "label"))
+    codes, names = read.read_labels(path, graph.node_ids, TableOptions(columns=columns), graph.class_names)
+    return {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code != UNLABELED}
+
+
+def check_labels(graph: Graph, classes: Sequence[str] | None = None) -> None:
+    """Raise unless a fit can learn from the labels and has nodes to predict. `classes` are the expected ones."""
+    if not len(graph.known):
+        raise InputError("no row or node is labelled; name the class column with --target, or give --labels")
+    names = graph.class_names if classes is None else [class_named(name, graph.class_names) for name in classes]
+    for name in graph.class_names:
+        if name not in names:
+            raise InputError(
+                f"a node is labelled {name!r}, which --classes does not list; add it, or correct the label"
+            )
+    counts = dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
+    check_learnable(names, [counts.get(name, 0) for name in names], graph.num_nodes)
 
 
 # Summary

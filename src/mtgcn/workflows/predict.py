@@ -28,15 +28,17 @@ from mtgcn.estimator.inputs import MISSING, check_width, positions_of_ids, trans
 from mtgcn.estimator.persistence import load_model
 from mtgcn.estimator.predictions import predictions_of
 from mtgcn.graph import Graph, check_edges
+from mtgcn.io import read
+from mtgcn.io.archives import suffix_of
+from mtgcn.io.graph_files import WITH_ATTRIBUTES
 from mtgcn.io.options import TableOptions
 from mtgcn.labels import class_named
 from mtgcn.memory import check_address_space
-from mtgcn.workflows.inputs import read_edges, read_like
 from mtgcn.workflows.output import check_output, collected_notes, table_bytes, write_output
 
 NOTED_WEIGHT = 0.2  # a note is given if peers with more than this weight cannot predict new nodes
 ROWS_PER_BATCH = 10_000
-NODE_ROLES = ("id", "label")
+NODE_ROLES, EDGE_ROLES = ("id", "label"), ("source", "target", "weight")
 MAX_IDS_LISTED = 3
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![0-9.,]*$)")  # cells that spreadsheets evaluate, except numbers
 
@@ -145,6 +147,45 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, ke
 # New nodes and their edges
 
 
+def read_like(files: TableOptions, trained: Graph) -> Graph:
+    """Nodes, and edges if given, with the features of the trained graph."""
+    if files.kinds:
+        raise InputError("the model fixes the column kinds; omit --column with a kind")
+    if files.graph:
+        has_names = bool(trained.feature_names) and suffix_of(Path(files.graph)) in WITH_ATTRIBUTES
+        named = files.with_column("label", False) if has_names else files
+        return _with_columns_of(read.read_graph(options=replace(named, features=None)), trained)
+    preprocessing = trained.preprocessing
+    if preprocessing is not None and preprocessing.named:
+        same = replace(files.with_column("label", False), features=None, preprocessing=preprocessing)
+        return read.read_graph(options=same)
+    graph = read.read_graph(options=replace(files, scale=False))
+    if trained.features is None:  # new nodes are rejected later; known nodes need no features
+        return replace(graph, features=None, feature_names=(), preprocessing=None)
+    if graph.preprocessing is None or graph.preprocessing.changes_nothing:
+        return replace(graph, preprocessing=None)
+    raise InputError(
+        f"{files.nodes}: the model was fitted on numbers, but some columns here are not numbers, or have gaps "
+        f"({'; '.join(graph.preprocessing.lines()[:3])}); give the same columns as in the fit"
+    )
+
+
+def _with_columns_of(graph: Graph, trained: Graph) -> Graph:
+    """The graph with the feature columns of the trained graph, in their order."""
+    preprocessing = trained.preprocessing
+    if preprocessing is None:
+        wanted = trained.feature_names
+    else:
+        wanted = tuple(column.name for column in preprocessing.columns) if preprocessing.named else ()
+    names = list(graph.feature_names)
+    if not wanted or not names or names == list(wanted):
+        return graph
+    missing = next((name for name in wanted if name not in names), None)
+    if missing is not None or graph.features is None:
+        raise InputError(f"the model was fitted with a feature {missing!r}, which these nodes lack; add the column")
+    return replace(graph, features=graph.features[:, [names.index(name) for name in wanted]], feature_names=wanted)
+
+
 def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_array]:
     """The nodes of `files.nodes`, which must all be new, with the edges between them, and the weights `[new, known]`
     of their edges to the nodes of the model."""
@@ -174,7 +215,8 @@ def read_new_nodes(files: TableOptions, known: Graph) -> tuple[Graph, sp.csr_arr
 
 def _read_new_edges(files: TableOptions, nodes: Graph, known: Graph) -> tuple[sp.csr_array, sp.csr_array]:
     """The edges of new nodes to the nodes of the model, and among each other."""
-    listed = read_edges(files)
+    columns = {role: column for role, column in files.columns.items() if role in EDGE_ROLES}
+    listed = read.read_tables(TableOptions(edges=files.edges, columns=columns, header=files.header))
     check_edges(listed, str(files.edges))
     place = joint_positions(known, nodes.node_ids, listed.node_ids)
     unknown = listed.node_ids[place == MISSING]
