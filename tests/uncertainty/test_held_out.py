@@ -6,6 +6,7 @@ from scipy.stats import beta
 
 from fitted_models import Knows, Model, drawn_probabilities, with_labels
 from mtgcn.errors import InputError
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.methods import Method, create
 from mtgcn.task import Prediction
 from mtgcn.training.calibration import tempered
@@ -13,6 +14,7 @@ from mtgcn.uncertainty import held_out as module
 from mtgcn.uncertainty.held_out import (
     conformal_threshold,
     expected_accuracy,
+    expected_gain,
     folds,
     prediction_sets,
     stratified_folds,
@@ -100,6 +102,19 @@ def test_folds_keep_the_only_label_of_a_class(make_graph):
     assert [np.bincount(many.labels[fold]).tolist() for fold in folds(many)] == [[3, 3, 3]] * 10
     with pytest.raises(InputError, match=r"no class has two labels.*label another node"):
         folds(with_labels(make_graph(), [0, 1, 2]))
+
+
+def test_gain_of_more_labels(some_labels):
+    never = np.zeros(98)
+    found = expected_gain(never, (80, 20), labels=100)
+    step = (1 / 100**0.5 - 1 / 110**0.5) / (1 / 20**0.5 - 1 / 80**0.5)
+    assert found.gain == pytest.approx(step / 100, abs=1e-6)  # one of two added labels is gained
+    assert found.enough
+    assert expected_gain(never, (7, 7), labels=8) is None
+    assert not expected_gain(never + 1, (80, 20), labels=100).enough
+    assert GraphModel("lp", random_state=0).fit_graph(some_labels).expected_gain(folds=4).labels == 10
+    few = with_labels(some_labels, range(6))
+    assert GraphModel("lp", random_state=0).fit_graph(few).expected_gain() is None
 
 
 # -------------------------------------------------------------------------------------------------------- temperature

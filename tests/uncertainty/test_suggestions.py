@@ -8,6 +8,8 @@ import scipy.sparse as sp
 
 from fitted_models import Model
 from mtgcn.errors import InputError
+from mtgcn.estimator.graph_model import GraphModel
+from mtgcn.estimator.persistence import load_model
 from mtgcn.graph import Graph
 from mtgcn.uncertainty import suggestions
 from mtgcn.uncertainty.suggestions import (
@@ -291,3 +293,38 @@ def test_first_suggestions_sample_large_graphs(monkeypatch, three_wheels):
     assert found[0].score > 10  # in nodes of the graph, not of the sample
     assert len(first_nodes(graph, 60)) == 60  # more than are compared
     assert len(set(suggestions._sample_and_bandwidth(graph)[0].tolist())) == 30
+
+
+# ----------------------------------------------------------------------------------------------------- doubtful labels
+
+FLIPPED = (4, 13)
+
+
+@pytest.fixture(scope="module")
+def flipped(make_graph):
+    """60 nodes of 3 classes, 8 labels of each, of which two are wrong."""
+    graph = make_graph(nodes=60, easy=True)
+    labels = np.where(np.arange(60) < 24, graph.labels, -1)
+    labels[list(FLIPPED)] = (labels[list(FLIPPED)] + 1) % 3
+    return GraphModel(random_state=0).fit_graph(graph.with_labels(labels))
+
+
+def test_flipped_labels_come_first(flipped, tmp_path):
+    found = flipped.doubtful_labels(None)
+    assert {one.index for one in found[:2]} == set(FLIPPED)
+    assert sorted(one.index for one in found) == list(range(24))
+    first = found[0]
+    assert (first.label, first.predicted) == (str((first.index + 1) % 3), str(first.index % 3))
+    assert first.probability < 0.5 < first.predicted_probability
+    near = flipped.graph_.adjacency[[first.index]].indices
+    unlike = int((near % 3 != (first.index + 1) % 3).sum())
+    assert f"{unlike} of its {len(near)} neighbours are not {first.label!r}" in first.reason
+    assert found[-1].reason.startswith("Without its label it is also predicted as")
+    assert found._repr_html_().count("<tr>") == 25
+    flipped.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").doubtful_labels(5) == found[:5]
+
+
+def test_count_of_doubtful_labels_is_checked(flipped):
+    with pytest.raises(InputError, match="count is 0"):
+        flipped.doubtful_labels(0)
