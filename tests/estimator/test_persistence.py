@@ -159,9 +159,7 @@ def test_methods_and_features(farm, tmp_path, assert_equal, quick_settings, meth
     if features != "sparse":
         dense = farm.features.toarray() if features == "dense" else None
         farm = replace(farm, features=dense, feature_names=())
-    settings = (
-        quick_settings if method == "mt-gcn" else None
-    )  # gcn has no peers, lp no parameters
+    settings = quick_settings if method == "mt-gcn" else None  # gcn has no peers, lp no parameters
     fitted = MutualTeachingClassifier(method, settings=settings, random_state=0, scale=False).fit_graph(farm)
     fitted.save(tmp_path / "model")
     loaded = MutualTeachingClassifier.load(tmp_path / "model")

@@ -93,7 +93,6 @@ def predict_joined(model: GraphModel, rows: Table, ids: np.ndarray, edges: Any) 
     places = joint_positions(known, ids, ends.ravel()).reshape(-1, 2)
     if (unknown := ends[places == MISSING]).size:
         raise InputError(f"{len(unknown)} ends of edges are neither in X nor in the fit, such as {shown(unknown[0])}")
-    weights = np.full(len(ends), mean_weight(known)) if weights is None else weights
     return _new_predictions(model, _apply_to_new(model, rows, *new_edges(known, len(ids), places.T, weights)))
 
 
@@ -106,15 +105,16 @@ def joint_positions(known: Graph, new_ids: np.ndarray, ids: np.ndarray) -> Int[n
 def new_edges(
     known: Graph, new: int, ends: Int[np.ndarray, "2 edges"], weights: np.ndarray | None, where: str = ""
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from `joint_positions`.
-    Edges between two nodes of the fit are dropped with a note."""
+    """The edges of new nodes to the nodes of the fit, `[new, known]`, and among each other, from `joint_positions`;
+    without weights they have the mean weight of the fit. Edges between two nodes of the fit are dropped with a note."""
     count, size = known.num_nodes, known.num_nodes + new
+    weights = np.full(ends.shape[1], mean_weight(known)) if weights is None else weights
     joins = np.asarray((ends >= count).any(axis=0))
     if not joins.all():
         dropped = f"{np.count_nonzero(~joins)} of {len(joins)} edges connect two nodes of the model and are dropped"
         note(f"{where}{dropped}; fit again to use them")
     sources, targets = ends[:, joins]
-    adjacency, *_ = merged_adjacency(sources, targets, None if weights is None else weights[joins], size)
+    adjacency, *_ = merged_adjacency(sources, targets, weights[joins], size)
     rows = adjacency[count:]
     return sp.csr_array(rows[:, :count]), sp.csr_array(rows[:, count:])
 

@@ -229,11 +229,9 @@ def _read_new_edges(files: TableOptions, nodes: Graph, known: Graph) -> tuple[sp
     complete = (ends != MISSING).all(axis=0)
     if not complete.all():
         note(f"{files.edges}: {int((~complete).sum())} edges refer to unknown nodes and are dropped")
-    weights = listed.weights
-    if weights is None and (weight := mean_weight(known)) != 1:
+    if listed.weights is None and (weight := mean_weight(known)) != 1:
         note(f"{files.edges} has no weights; new edges get weight {weight:.3g}, the mean of the model's graph")
-        weights = np.full(len(complete), weight)
-    weights = None if weights is None else weights[complete]
+    weights = None if listed.weights is None else listed.weights[complete]
     return new_edges(known, nodes.num_nodes, ends[:, complete], weights, f"{files.edges}: ")
 
 
