@@ -114,12 +114,10 @@ class ComparisonResults:
             import pandas as pd
         except ImportError:
             raise InputError("pandas is not installed; pip install pandas, or use .rows") from None
-        kept = (
-            *("dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES),
-            *("scored_nodes", "seconds", "device"),
-        )
+        kept = ["dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES]
+        kept += ["scored_nodes", "seconds", "device"]
         rows = [[getattr(row, key) for key in kept] for some in self.rows.values() for row in some]
-        return pd.DataFrame(rows, columns=list(kept))
+        return pd.DataFrame(rows, columns=kept)
 
     def to_latex(self, path: str | Path | None = None) -> str:
         r"""A table for `\input` that needs the package booktabs; also written to `path` if given."""

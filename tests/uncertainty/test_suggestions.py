@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fitted_models import Model
+from fitted_models import Model, with_labels
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.persistence import load_model
@@ -42,7 +42,7 @@ def labelled(graph, labels_of):
 @pytest.fixture
 def three_labels(make_graph):
     """40 nodes of three classes, the first three labelled."""
-    return labelled(make_graph(), {0: 0, 1: 1, 2: 2})
+    return with_labels(make_graph(), range(3))
 
 
 def blocks(sizes, labels_of, joined=False):
@@ -106,7 +106,7 @@ def test_labelled_regions_are_skipped():
 
 
 def test_neighbours_are_avoided(make_graph):
-    graph = labelled(make_graph(nodes=60), {node: node % 3 for node in range(6)})
+    graph = with_labels(make_graph(nodes=60), range(6))
     model = model_of(graph, np.random.default_rng(0).dirichlet(np.ones(3), 60))
     chosen = [one.index for one in suggest(model, 5)]
     assert graph.adjacency[chosen][:, chosen].nnz == 0
@@ -179,7 +179,7 @@ def test_degenerate_graphs(make_graph):
 
 def test_large_graphs_are_sampled(make_graph, monkeypatch):
     monkeypatch.setattr(suggestions, "MAX_CLUSTERED_NODES", 30)
-    graph = labelled(make_graph(nodes=200, easy=True), {0: 0, 1: 1, 2: 2})
+    graph = with_labels(make_graph(nodes=200, easy=True), range(3))
     probabilities = np.where((np.arange(200) >= 150)[:, None], 1 / 3, [1.0, 0.0, 0.0])
     assert {one.index >= 150 for one in suggest(model_of(graph, probabilities), 4)} == {True}
 
@@ -196,7 +196,7 @@ def test_smoothed_features():
 
 @pytest.mark.parametrize("features", [True, False])
 def test_more_suggestions_extend_fewer(make_graph, features):
-    graph = labelled(make_graph(nodes=120, unreached=True), {0: 0, 1: 1, 2: 2})
+    graph = with_labels(make_graph(nodes=120, unreached=True), range(3))
     probabilities = np.random.default_rng(1).dirichlet(np.ones(3), 120)
     model = model_of(graph if features else replace(graph, features=None), probabilities)
     every = suggest(model, 117)
@@ -303,9 +303,8 @@ FLIPPED = (4, 13)
 @pytest.fixture(scope="module")
 def flipped(make_graph):
     """60 nodes of 3 classes, 8 labels of each, of which two are wrong."""
-    graph = make_graph(nodes=60, easy=True)
-    labels = np.where(np.arange(60) < 24, graph.labels, -1)
-    labels[list(FLIPPED)] = (labels[list(FLIPPED)] + 1) % 3
+    graph = with_labels(make_graph(nodes=60, easy=True), range(24))
+    labels = np.where(np.isin(np.arange(60), FLIPPED), (graph.labels + 1) % 3, graph.labels)
     return GraphModel(random_state=0).fit_graph(graph.with_labels(labels))
 
 

@@ -291,10 +291,9 @@ class NamedColumns:
             block = slice(place, place + column.dimensions)
             self.names.append(column.name)
             whole = len(self.names) - 1
-            terms = _terms(graph, column) if isinstance(column, TextColumn) else None
             if (
-                isinstance(column, EncodedColumn)
-                or terms is None
+                not isinstance(column, TextColumn)
+                or (terms := _terms(graph, column)) is None
                 or not np.allclose(terms @ column.components, features[:, block], atol=1e-3)
             ):
                 self.target[block] = whole

@@ -99,16 +99,10 @@ def _predict(model: GraphModel, files: TableOptions, keep: str) -> dict[str, np.
     nodes = transformed_graph(model, nodes)
     predicted = predict_nodes(model, nodes)
     known = np.flatnonzero(predicted.positions != MISSING)
-    if not len(known):
-        return predictions_of(model, predicted, nodes, keep)
-    if not model.has_node_ids_ or nodes.numbered:
-        note(
-            f"{len(known)} of {len(predicted.positions)} rows equal rows of the fit and get the predictions of the fit"
-        )
-    else:
-        found = (
-            f"{len(known)} of {len(predicted.positions)} nodes have ids of the model and get the predictions of the fit"
-        )
+    if len(known):
+        by_id = model.has_node_ids_ and not nodes.numbered
+        which = "nodes have ids of the model" if by_id else "rows equal rows of the fit"
+        found = f"{len(known)} of {len(predicted.positions)} {which} and get the predictions of the fit"
         if fitted.features is not None and nodes.features is not None and nodes.num_features == fitted.num_features:
             same = rows_equal(fitted.features[predicted.positions[known]], nodes.features[known])
             if changed := int((~same).sum()):
