@@ -238,14 +238,13 @@ def label_files(
             more = read_more_labels(labels, model.graph_, columns or {})
             new = [class_named(name, model.graph_.class_names) for name in new_classes]
             graph, classes, changes = with_more_labels(model, more, new)
-            if changes.any:
-                check_labels(graph)
-                confidence_before = mean_confidence(model)
-                expected = _fit(model, graph, classes, folds)
-                score = (before.get("expected_score") or {}).get("score", SCORES[0])
-                expected_score = measured_score(model, folds, check_score(score))
-        if not changes.any:
-            return LabelSummary(changes, None, str(folder))
+            if not changes.any:
+                return LabelSummary(changes, None, str(folder))
+            check_labels(graph)
+            confidence_before = mean_confidence(model)
+            expected = _fit(model, graph, classes, folds)
+            score = (before.get("expected_score") or {}).get("score", SCORES[0])
+            expected_score = measured_score(model, folds, check_score(score))
         seconds = perf_counter() - started
         fit = summary_of(model, expected, notes, seconds=seconds, model=str(folder), expected_score=expected_score)
         kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still apply
