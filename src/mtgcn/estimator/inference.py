@@ -134,14 +134,6 @@ def predict_graph(model: GraphModel, graph: Graph) -> NodePredictions:
     return _new_predictions(model, _apply(model, graph))
 
 
-def absent_peer_weight(model: GraphModel) -> float:
-    """Total weight of the peers that cannot predict nodes outside the graph of the fit."""
-    if model.peer_report_ is None:
-        return 0.0
-    absent = np.isin(model.peer_report_.names, model.method_.peers_of_their_graph)
-    return float(model.peer_report_.weights[0, absent].sum())
-
-
 def normalised(probabilities: np.ndarray) -> Float[np.ndarray, "nodes classes"]:
     """Probabilities in double precision, scaled to sum to one."""
     probabilities = probabilities.astype(np.float64)

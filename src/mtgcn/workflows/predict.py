@@ -14,7 +14,6 @@ from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, note, unknown_name
 from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.estimator.inference import (
-    absent_peer_weight,
     joint_positions,
     mean_weight,
     new_edges,
@@ -121,7 +120,10 @@ def _predict_joined(model: GraphModel, files: TableOptions, with_known: bool, ke
     check_width(model.graph_.num_features, model.graph_)
     nodes, to_known = read_new_nodes(files, model.graph_)
     predicted = predict_new_nodes(model, nodes, to_known)
-    absent = absent_peer_weight(model)
+    absent = 0.0
+    if model.peer_report_ is not None:
+        stay = np.isin(model.peer_report_.names, model.method_.peers_of_their_graph)
+        absent = float(model.peer_report_.weights[0, stay].sum())
     if absent > NOTED_WEIGHT:
         note(
             f"peers with {100 * absent:.0f} % of the weight use the position of a node in the graph of the fit and do "
