@@ -25,7 +25,7 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import Method, method_from_text
 from mtgcn.splits import draw_splits
-from mtgcn.uncertainty.doubt import probabilities_without_label
+from mtgcn.uncertainty.suggestions import probabilities_without_label
 
 try:
     from cleanlab.filter import find_label_issues

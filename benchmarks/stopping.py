@@ -19,8 +19,7 @@ from mtgcn.experiments.protocol import checked_seed
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.methods import Method, method_from_text
 from mtgcn.splits import draw_splits
-from mtgcn.uncertainty.held_out import expected_accuracy, fits_without, why_not_measurable
-from mtgcn.uncertainty.stopping import MORE_LABELS
+from mtgcn.uncertainty.held_out import MORE_LABELS, expected_accuracy, fits_without, why_not_measurable
 
 FIRST_PER_CLASS = 2
 

@@ -25,13 +25,13 @@ import measuring
 import numpy as np
 import pandas as pd
 
+from mtgcn.estimator.inputs import read_graph
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import run_cell
 from mtgcn.experiments.statistics import paired_difference
 from mtgcn.io.options import TableOptions
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
-from mtgcn.workflows.inputs import read_graph
 
 ALL = "facebook,Forbes2000,snippets"
 MIN_CLASS, SNIPPETS = 50, 1500  # rows

@@ -17,7 +17,7 @@ from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, c
 from mtgcn.experiments.protocol import PUBLIC, RANDOM
 from mtgcn.experiments.scoring import MEASURES, SCORES, check_score, silent_fitting
 from mtgcn.graph import Graph
-from mtgcn.methods import METHODS, Method, as_method, create, typed_method_class
+from mtgcn.methods import Method, as_method, create, name_of, typed_method_class
 from mtgcn.methods.scikit_learn import Estimator
 from mtgcn.report import comparisons, pages, progress, tables
 from mtgcn.storage.files import write_file
@@ -114,12 +114,10 @@ class ComparisonResults:
             import pandas as pd
         except ImportError:
             raise InputError("pandas is not installed; pip install pandas, or use .rows") from None
-        kept = (
-            *("dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES),
-            *("scored_nodes", "seconds", "device"),
-        )
+        kept = ["dataset", "labels_per_class", "split", "method", "run", "seed", *MEASURES]
+        kept += ["scored_nodes", "seconds", "device"]
         rows = [[getattr(row, key) for key in kept] for some in self.rows.values() for row in some]
-        return pd.DataFrame(rows, columns=list(kept))
+        return pd.DataFrame(rows, columns=kept)
 
     def to_latex(self, path: str | Path | None = None) -> str:
         r"""A table for `\input` that needs the package booktabs; also written to `path` if given."""
@@ -174,4 +172,4 @@ def _method(given: Any) -> tuple[str, Method]:
     elif hasattr(own, "get_params") and hasattr(own, "fit"):
         return kind.__name__, Estimator(estimator=own)
     method = as_method(own)
-    return next((name for name, one in METHODS.items() if one is type(method)), type(method).__name__), method
+    return name_of(method), method

@@ -10,8 +10,8 @@ import pytest
 
 from mtgcn.datasets import SourceUnreachable, files, load, tables, where
 from mtgcn.datasets.catalogue import FINAL_TABLES, TABLES
+from mtgcn.estimator.inputs import read_graph
 from mtgcn.io.options import TableOptions
-from mtgcn.workflows.inputs import read_graph
 
 
 def packed(member, content):

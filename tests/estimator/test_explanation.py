@@ -92,15 +92,13 @@ def test_only_reached_nodes_and_present_columns_count(make_graph):
     assert "it has no neighbours" in found.sentence
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_graphs_without_features_and_stored_models(make_graph, tmp_path, stored):
+def test_graphs_without_features_and_stored_models(make_graph, tmp_path):
     model = fitted(replace(with_labels(make_graph(nodes=60), range(15)), features=None))
-    if stored:
-        model.save(tmp_path / "model")
-        model = GraphModel.load(tmp_path / "model")
-    found = assert_exact(model, 40)
-    assert "columns" not in found.tables
-    assert any(peer.split for peer in found.peers)
+    model.save(tmp_path / "model")
+    for one in (model, GraphModel.load(tmp_path / "model")):
+        found = assert_exact(one, 40)
+        assert "columns" not in found.tables
+        assert any(peer.split for peer in found.peers)
 
 
 def test_a_view_that_cannot_be_reproduced_counts_as_a_whole(make_graph):

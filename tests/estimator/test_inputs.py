@@ -1,5 +1,6 @@
 import datetime
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import networkx as nx
@@ -256,12 +257,8 @@ def test_check_learnable(names, counts, nodes, message):
     check_learnable(["a", "b"], [1, 2], 4)
 
 
-QUICK = {"settings": {"epochs": 30}, "random_state": 0, "device": "cpu"}
 ROWS = 60
-
-
-def gcn(**parameters):
-    return MutualTeachingClassifier("gcn", **QUICK | parameters)
+gcn = partial(quick, "gcn", settings={"epochs": 30})
 
 
 def people():

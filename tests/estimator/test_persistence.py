@@ -152,15 +152,21 @@ def test_node_ids(farm_model, tmp_path, ids):
     assert back.dtype == ids.dtype
 
 
-@pytest.mark.parametrize("dense", [True, False])
-def test_dense_and_missing_features(farm, tmp_path, assert_equal, quick_settings, dense):
-    graph = replace(farm, features=farm.features.toarray() if dense else None, feature_names=())
-    model = MutualTeachingClassifier("mt-gcn", settings=quick_settings, random_state=0, scale=False).fit_graph(graph)
-    save_model(model, tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
-    assert_equal(loaded, model)
-    assert np.array_equal(loaded.graph_.features, graph.features)
-    assert loaded.n_features_in_ == (12 if dense else 0)
+@pytest.mark.parametrize(
+    ("method", "features"), [("mt-gcn", "dense"), ("mt-gcn", None), ("gcn", "sparse"), ("lp", "sparse")]
+)
+def test_methods_and_features(farm, tmp_path, assert_equal, quick_settings, method, features):
+    if features != "sparse":
+        dense = farm.features.toarray() if features == "dense" else None
+        farm = replace(farm, features=dense, feature_names=())
+    settings = quick_settings if method == "mt-gcn" else None  # gcn has no peers, lp no parameters
+    fitted = MutualTeachingClassifier(method, settings=settings, random_state=0, scale=False).fit_graph(farm)
+    fitted.save(tmp_path / "model")
+    loaded = MutualTeachingClassifier.load(tmp_path / "model")
+    assert_equal(loaded, fitted)
+    assert (tmp_path / "model" / "weights.safetensors").exists() == (fitted.parameters_ is not None)
+    if features != "sparse":
+        assert np.array_equal(loaded.graph_.features, farm.features)
 
 
 @pytest.mark.parametrize(
@@ -197,15 +203,6 @@ def test_round_trip(farm_model, farm, folder, tmp_path, assert_equal, quick_sett
     loaded = load_model(folder)
     assert (loaded.method, loaded.method_) == ("mt-gcn", farm_model.method_)
     assert np.array_equal(loaded.fit_graph(farm).transduction_, farm_model.transduction_)
-
-
-@pytest.mark.parametrize("method", ["gcn", "lp"])
-def test_methods_without_peers_or_parameters(farm, tmp_path, method, assert_equal):
-    fitted = MutualTeachingClassifier(method, random_state=0).fit_graph(farm)
-    fitted.save(tmp_path / "model")
-    loaded = MutualTeachingClassifier.load(tmp_path / "model")
-    assert_equal(loaded, fitted)
-    assert (tmp_path / "model" / "weights.safetensors").exists() == (fitted.parameters_ is not None)
 
 
 def test_peer_report(farm, folder, weighted_peers, assert_equal, rewritten):

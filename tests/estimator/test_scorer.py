@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mtgcn import MutualTeachingClassifier
 from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel
-from mtgcn.estimator.scorer import _nearest
+from mtgcn.estimator.inference import _nearest
 from mtgcn.linalg.neighbours import neighbour_search
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")

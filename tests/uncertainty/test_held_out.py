@@ -1,28 +1,28 @@
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binom
+from scipy.special import softmax
+from scipy.stats import beta
 
-from fitted_models import Knows, Model, drawn_probabilities, with_labels
+from fitted_models import Model, with_labels
 from mtgcn.errors import InputError
+from mtgcn.estimator.graph_model import GraphModel
 from mtgcn.methods import Method, create
 from mtgcn.task import Prediction
 from mtgcn.training.calibration import tempered
 from mtgcn.uncertainty import held_out as module
 from mtgcn.uncertainty.held_out import (
-    binomial_cdf,
-    check_folds,
     conformal_threshold,
     expected_accuracy,
+    expected_gain,
     folds,
     prediction_sets,
     stratified_folds,
     temperature,
     why_not_measurable,
 )
-
-QUICK = {"warmup_epochs": 20, "teaching_epochs": 20}
 
 
 @pytest.fixture
@@ -44,6 +44,18 @@ class Memorises(Method):
         return Prediction(probabilities)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Knows(Method):
+    """Predicts the same for any labels, and keeps the labelled nodes of each run."""
+
+    probabilities: Any
+    shown: list = field(default_factory=list)
+
+    def fit(self, task):
+        self.shown.extend(set(row[row >= 0].tolist()) for row in task.labelled.index)
+        return Prediction(np.repeat(self.probabilities[None], task.runs, axis=0))
+
+
 def test_labels_are_held_out(some_labels):
     measured = expected_accuracy(some_labels, Memorises(), seed=0)
     assert (measured.labels, measured.folds) == (24, 5)
@@ -63,14 +75,6 @@ def test_two_labels_per_class_are_enough(make_graph):
     assert (measured.labels, measured.folds) == (6, 5)
     low, high = measured.ci90
     assert 0 < low < 0.25 < 0.6 < high < 1
-
-
-def test_graphs_with_and_without_features(some_labels):
-    measured = expected_accuracy(some_labels, create("mt-gcn", **QUICK), seed=0)
-    assert measured.accuracy > 0.9
-    assert 0.6 < measured.ci95[0] < measured.accuracy
-    bare = replace(some_labels, features=None)
-    assert expected_accuracy(bare, create("mt-gcn", **QUICK), seed=0).accuracy > 0.4
 
 
 def test_folds_are_runs_of_one_task(some_labels, monkeypatch):
@@ -114,20 +118,17 @@ def test_folds_keep_the_only_label_of_a_class(make_graph):
         folds(with_labels(make_graph(), [0, 1, 2]))
 
 
-def test_check_folds():
-    for number in (None, 0, 2, 5):
-        check_folds(number)
-    for number in (-1, 1):
-        with pytest.raises(InputError, match=f"folds is {number}; give at least 2, or 0"):
-            check_folds(number)
-
-
-@pytest.mark.parametrize("trials", [1, 2, 7, 60, 2708, 5_000_000])
-def test_binomial_cdf_equals_scipy(trials):
-    counts = np.unique(np.linspace(0, trials, 25).astype(int)).tolist()
-    for share in (0.0, 1e-6, 0.2, 0.25, 0.5, 0.875, 1 - 1e-6, 1.0):
-        found = [binomial_cdf(successes, trials, share) for successes in counts]
-        assert found == pytest.approx(binom.cdf(counts, trials, share), rel=0, abs=1e-12)
+def test_gain_of_more_labels(some_labels):
+    never = np.zeros(98)
+    found = expected_gain(never, (80, 20), labels=100)
+    step = (1 / 100**0.5 - 1 / 110**0.5) / (1 / 20**0.5 - 1 / 80**0.5)
+    assert found.gain == pytest.approx(step / 100, abs=1e-6)  # one of two added labels is gained
+    assert found.enough
+    assert expected_gain(never, (7, 7), labels=8) is None
+    assert not expected_gain(never + 1, (80, 20), labels=100).enough
+    assert GraphModel("lp", random_state=0).fit_graph(some_labels).expected_gain(folds=4).labels == 10
+    few = with_labels(some_labels, range(6))
+    assert GraphModel("lp", random_state=0).fit_graph(few).expected_gain() is None
 
 
 # -------------------------------------------------------------------------------------------------------- temperature
@@ -156,17 +157,17 @@ def test_threshold_covers_the_promised_share(count, coverage):
 
 
 @pytest.mark.parametrize(("coverage", "needed"), [(0.9, 9), (0.95, 19), (0.8, 4), (0.5, 1), (0.99, 99)])
-def test_number_of_labels_needed(coverage, needed):
+def test_number_of_labels_needed(make_graph, coverage, needed):
     assert conformal_threshold(np.arange(float(needed)), coverage) == needed - 1
-    if needed > 1:
-        with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels, not"):
-            conformal_threshold(np.arange(needed - 1.0), coverage)
+    few = Model(with_labels(make_graph(nodes=120), range(needed + 2)), Knows(probabilities=np.ones((120, 3)) / 3))
+    with pytest.raises(InputError, match=f"coverage {coverage:g} needs {needed} held-out labels; {needed - 1} of"):
+        prediction_sets(few, coverage)
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, float("nan")])
-def test_coverage_is_a_share(coverage):
+def test_coverage_is_a_share(make_graph, coverage):
     with pytest.raises(InputError, match=r"coverage is .*between 0 and 1"):
-        conformal_threshold(np.arange(100.0), coverage)
+        prediction_sets(Model(make_graph(), Knows(probabilities=np.ones((40, 3)) / 3)), coverage)
 
 
 def test_sets_follow_from_held_out_labels(make_graph):
@@ -202,7 +203,9 @@ def test_no_set_is_empty(make_graph):
 def test_coverage(make_graph):
     covered = []
     for seed in range(40):
-        true, _, labels = drawn_probabilities(600, 3, seed, sharpness=1)
+        random = np.random.default_rng(seed)
+        true = softmax(1.5 * random.normal(size=(600, 3)), axis=1)
+        labels = (true.cumsum(1) > random.random((600, 1))).argmax(1)
         graph = replace(make_graph(nodes=600), labels=labels)
         given = with_labels(graph, np.random.default_rng(seed).choice(600, 60, replace=False))
         sets = prediction_sets(Model(given, Knows(probabilities=true)), 0.8, seed=seed)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fitted_models import Model
+from fitted_models import Model, with_labels
 from mtgcn.errors import InputError
+from mtgcn.estimator.graph_model import GraphModel
+from mtgcn.estimator.persistence import load_model
 from mtgcn.graph import Graph
 from mtgcn.uncertainty import suggestions
 from mtgcn.uncertainty.suggestions import (
@@ -40,7 +42,7 @@ def labelled(graph, labels_of):
 @pytest.fixture
 def three_labels(make_graph):
     """40 nodes of three classes, the first three labelled."""
-    return labelled(make_graph(), {0: 0, 1: 1, 2: 2})
+    return with_labels(make_graph(), range(3))
 
 
 def blocks(sizes, labels_of, joined=False):
@@ -104,7 +106,7 @@ def test_labelled_regions_are_skipped():
 
 
 def test_neighbours_are_avoided(make_graph):
-    graph = labelled(make_graph(nodes=60), {node: node % 3 for node in range(6)})
+    graph = with_labels(make_graph(nodes=60), range(6))
     model = model_of(graph, np.random.default_rng(0).dirichlet(np.ones(3), 60))
     chosen = [one.index for one in suggest(model, 5)]
     assert graph.adjacency[chosen][:, chosen].nnz == 0
@@ -177,7 +179,7 @@ def test_degenerate_graphs(make_graph):
 
 def test_large_graphs_are_sampled(make_graph, monkeypatch):
     monkeypatch.setattr(suggestions, "MAX_CLUSTERED_NODES", 30)
-    graph = labelled(make_graph(nodes=200, easy=True), {0: 0, 1: 1, 2: 2})
+    graph = with_labels(make_graph(nodes=200, easy=True), range(3))
     probabilities = np.where((np.arange(200) >= 150)[:, None], 1 / 3, [1.0, 0.0, 0.0])
     assert {one.index >= 150 for one in suggest(model_of(graph, probabilities), 4)} == {True}
 
@@ -194,7 +196,7 @@ def test_smoothed_features():
 
 @pytest.mark.parametrize("features", [True, False])
 def test_more_suggestions_extend_fewer(make_graph, features):
-    graph = labelled(make_graph(nodes=120, unreached=True), {0: 0, 1: 1, 2: 2})
+    graph = with_labels(make_graph(nodes=120, unreached=True), range(3))
     probabilities = np.random.default_rng(1).dirichlet(np.ones(3), 120)
     model = model_of(graph if features else replace(graph, features=None), probabilities)
     every = suggest(model, 117)
@@ -291,3 +293,37 @@ def test_first_suggestions_sample_large_graphs(monkeypatch, three_wheels):
     assert found[0].score > 10  # in nodes of the graph, not of the sample
     assert len(first_nodes(graph, 60)) == 60  # more than are compared
     assert len(set(suggestions._sample_and_bandwidth(graph)[0].tolist())) == 30
+
+
+# ----------------------------------------------------------------------------------------------------- doubtful labels
+
+FLIPPED = (4, 13)
+
+
+@pytest.fixture(scope="module")
+def flipped(make_graph):
+    """60 nodes of 3 classes, 8 labels of each, of which two are wrong."""
+    graph = with_labels(make_graph(nodes=60, easy=True), range(24))
+    labels = np.where(np.isin(np.arange(60), FLIPPED), (graph.labels + 1) % 3, graph.labels)
+    return GraphModel(random_state=0).fit_graph(graph.with_labels(labels))
+
+
+def test_flipped_labels_come_first(flipped, tmp_path):
+    found = flipped.doubtful_labels(None)
+    assert {one.index for one in found[:2]} == set(FLIPPED)
+    assert sorted(one.index for one in found) == list(range(24))
+    first = found[0]
+    assert (first.label, first.predicted) == (str((first.index + 1) % 3), str(first.index % 3))
+    assert first.probability < 0.5 < first.predicted_probability
+    near = flipped.graph_.adjacency[[first.index]].indices
+    unlike = int((near % 3 != (first.index + 1) % 3).sum())
+    assert f"{unlike} of its {len(near)} neighbours are not {first.label!r}" in first.reason
+    assert found[-1].reason.startswith("Without its label it is also predicted as")
+    assert found._repr_html_().count("<tr>") == 25
+    flipped.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").doubtful_labels(5) == found[:5]
+
+
+def test_count_of_doubtful_labels_is_checked(flipped):
+    with pytest.raises(InputError, match="count is 0"):
+        flipped.doubtful_labels(0)

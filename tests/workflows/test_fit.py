@@ -125,20 +125,16 @@ def set_free_memory(monkeypatch):
 def test_a_fit_that_just_fits_is_tried(make_graph, set_free_memory):
     graph = make_graph()
     set_free_memory(1.0, graph)
-    tried = False
     with within_memory(graph, MTGCN, CPU):
-        tried = True
-    assert tried
+        pass
 
 
 def test_a_fit_that_does_not_fit_is_refused(make_graph, set_free_memory):
     graph = make_graph(nodes=400)
     set_free_memory(0.5, graph)
-    tried = False
     refused = pytest.raises(InputError, match=r"out of memory: fitting 400 nodes with .* needs about")
     with refused as error, within_memory(graph, MTGCN, CPU):
-        tried = True
-    assert not tried
+        pytest.fail("tried")
     width = int(re.search(r"--set hidden_channels=(\d+) or a graph of about (\d+) nodes", str(error.value))[1])
     assert 2 <= width <= 32
     assert "about 200 nodes" in str(error.value)
@@ -148,25 +144,23 @@ def fail(error):
     raise error
 
 
+WHAT_WOULD_FIT = r"out of memory while fitting 40 nodes with .*; what would fit: --set hidden_channels"
+
+
 @pytest.mark.parametrize(
-    "allocate",
+    ("allocate", "message"),
     [
-        lambda: fail(MemoryError("Unable to allocate 8 GiB")),
-        lambda: fail(torch.OutOfMemoryError("CUDA out of memory")),
-        lambda: torch.empty(2**62 - 1, dtype=torch.uint8),
-        lambda: np.empty(2**62, dtype=np.uint8),
+        (lambda: fail(MemoryError("Unable to allocate 8 GiB")), WHAT_WOULD_FIT),
+        (lambda: fail(torch.OutOfMemoryError("CUDA out of memory")), WHAT_WOULD_FIT),
+        (lambda: torch.empty(2**62 - 1, dtype=torch.uint8), WHAT_WOULD_FIT),
+        (lambda: np.empty(2**62, dtype=np.uint8), WHAT_WOULD_FIT),
+        (lambda: fail(RuntimeError("shapes do not match")), "^shapes do not match$"),
     ],
-    ids=["Python", "CUDA", "torch", "NumPy"],
+    ids=["Python", "CUDA", "torch", "NumPy", "another error"],
 )
-def test_running_out_of_memory_says_what_would_fit(make_graph, allocate):
-    message = r"out of memory while fitting 40 nodes with .*; what would fit: --set hidden_channels"
-    with pytest.raises(InputError, match=message), within_memory(make_graph(), MTGCN, CPU):
+def test_running_out_of_memory_says_what_would_fit(make_graph, allocate, message):
+    with pytest.raises((InputError, RuntimeError), match=message), within_memory(make_graph(), MTGCN, CPU):
         allocate()
-
-
-def test_other_errors_pass_through_the_memory_check(make_graph):
-    with pytest.raises(RuntimeError, match="shapes do not match"), within_memory(make_graph(), MTGCN, CPU):
-        raise RuntimeError("shapes do not match")
 
 
 @pytest.mark.long

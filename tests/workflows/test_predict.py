@@ -10,11 +10,12 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.estimator.persistence import save_model
-from mtgcn.estimator.predictions import Predictions
+from mtgcn.estimator.predictions import prediction_columns
 from mtgcn.graph import UNLABELED
 from mtgcn.io.options import TableOptions
 from mtgcn.workflows.fit import fit_files
 from mtgcn.workflows.predict import predict_files, predictions_table
+from own_files import read_csv, write_csv
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 NODES = 40
@@ -34,13 +35,11 @@ class Tables:
         self.labels = self.write("labels.csv", [["id", "label"], *labels])
 
     def write(self, name, rows):
-        with (self.folder / name).open("w", newline="") as file:
-            csv.writer(file).writerows(rows)
-        return self.folder / name
+        return write_csv(self.folder / name, rows)
 
-    def fitted(self, folder, method, settings):
+    def fitted(self, folder, method, settings=(), **files):
         """The folder of a model of these files."""
-        files = TableOptions(edges=self.edges, nodes=self.nodes, labels=self.labels)
+        files = TableOptions(**{"edges": self.edges, "nodes": self.nodes, "labels": self.labels} | files)
         fit_files(files, out=self.folder / folder, method=method, settings=settings, folds=0, device="cpu")
         return self.folder / folder
 
@@ -56,8 +55,7 @@ class Tables:
         """The rows of predictions.csv by id, and the notes."""
         out = self.folder / "predictions.csv"
         _, notes = predict_files(model, files, out=out, device="cpu", **options)
-        with out.open(newline="") as file:
-            return {row["id"]: row for row in csv.DictReader(file)}, notes
+        return {row["id"]: row for row in read_csv(out)}, notes
 
 
 @pytest.fixture(scope="module")
@@ -122,17 +120,24 @@ def test_edges_that_cannot_be_used_are_dropped_with_a_note(tables, mt_gcn, new, 
     assert any(note in one for one in notes)
 
 
-def test_nodes_of_the_model_cannot_join_again(tables, mt_gcn, new):
-    message = r"joining.csv: the model already has 5 of these 7 nodes, for instance '0', '1', '2'; .* --new-graph"
+@pytest.mark.parametrize(
+    ("known", "edges", "message"),
+    [
+        (
+            5,
+            [["a", 3]],
+            r"joining.csv: the model already has 5 of these 7 nodes, for instance '0', '1', '2'; .* --new-g",
+        ),
+        (
+            0,
+            [["a", 3], ["a", "x"], ["y", "a"], ["z", 4], ["x", "w"]],
+            "4 ids are neither in .*joining.csv nor in the model, for instance 'w', 'x', 'y'; add these nodes to",
+        ),
+    ],
+)
+def test_nodes_that_cannot_join_are_refused(tables, mt_gcn, new, known, edges, message):
     with pytest.raises(InputError, match=message):
-        tables.predicted(mt_gcn, tables.joining([*new, *tables.rows[:5]], [["a", 3]]))
-
-
-def test_edges_to_unknown_nodes_are_refused(tables, mt_gcn, new):
-    files = tables.joining(new, [["a", 3], ["a", "x"], ["y", "a"], ["z", 4], ["x", "w"]])
-    message = "4 ids are neither in .*joining.csv nor in the model, for instance 'w', 'x', 'y'; add these nodes to"
-    with pytest.raises(InputError, match=message):
-        tables.predicted(mt_gcn, files)
+        tables.predicted(mt_gcn, tables.joining([*new, *tables.rows[:known]], edges))
 
 
 @pytest.mark.parametrize(
@@ -153,13 +158,10 @@ def test_edges_without_nodes_are_refused(tables, mt_gcn):
         tables.predicted(mt_gcn, TableOptions(edges=edges))
 
 
-def test_new_edges_get_the_mean_weight_of_the_model(tables, new, tmp_path):
-    with tables.edges.open(newline="") as file:
-        header, *edges = csv.reader(file)
-    weighted = tables.write("weighted.csv", [[*header, "weight"], *([*edge, 500] for edge in edges)])
-    folder, settings = tmp_path / "weighted", ["warmup_epochs=5", "teaching_epochs=5"]
-    files = TableOptions(edges=weighted, nodes=tables.nodes, labels=tables.labels)
-    fit_files(files, out=folder, method="mt-gcn", settings=settings, folds=0, device="cpu")
+def test_new_edges_get_the_mean_weight_of_the_model(tables, new):
+    rows = [[*edge.values(), 500] for edge in read_csv(tables.edges)]
+    weighted = tables.write("weighted.csv", [["source", "target", "weight"], *rows])
+    folder = tables.fitted("weighted", "mt-gcn", ["warmup_epochs=5", "teaching_epochs=5"], edges=weighted)
     ends = [["a", 4], ["b", 7]]
     found, notes = tables.predicted(folder, tables.joining(new, ends))
     assert len(notes) == 1
@@ -223,8 +225,7 @@ def test_a_subgraph_with_its_edges_is_another_graph(tables, mt_gcn):
 
 
 def test_a_model_without_features_predicts_known_ids_only(tables):
-    folder = tables.folder / "edges only"
-    fit_files(TableOptions(edges=tables.edges, labels=tables.labels), out=folder, method="lp", folds=0, device="cpu")
+    folder = tables.fitted("edges only", "lp", nodes=None)
     of_fit, _ = tables.predicted(folder, TableOptions())
     ids = TableOptions(nodes=tables.write("ids.csv", [["id"], [30], [2]]))
     assert tables.predicted(folder, ids)[0] == {"30": of_fit["30"], "2": of_fit["2"]}
@@ -253,23 +254,19 @@ def test_a_model_without_ids_matches_rows_by_features(tables, make_graph):
 # predictions.csv
 
 
-@pytest.fixture
-def four_nodes():
+PEERS = np.array([[[9, 1], [2, 8], [6, 4], [7, 3]], [[7, 3], [4, 6], [8, 2], [1, 9]]]) / 10
+
+
+def four_nodes(peers=PEERS, weights=None):
     """A labelled node, a pseudo-labelled one, one that is neither, and one whose peers disagree."""
-    peers = np.array([[[9, 1], [2, 8], [6, 4], [7, 3]], [[7, 3], [4, 6], [8, 2], [1, 9]]]) / 10
-    return Predictions(
-        ids=np.array(["007", "n, 2", "Käse", "=1+1"]),
-        classes=np.array(["a", 'b, or "c"']),
-        probabilities=peers.mean(0),
-        peers=peers,
-        labeled_iter=np.array([0, 201, -1, -1]),
-    )
+    ids, classes = np.array(["007", "n, 2", "Käse", "=1+1"]), np.array(["a", 'b, or "c"'])
+    return prediction_columns(ids, classes, PEERS.mean(0), np.array([0, 201, -1, -1]), peers, weights)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 10_000])
-def test_predictions_table(four_nodes, monkeypatch, batch):
+def test_predictions_table(monkeypatch, batch):
     monkeypatch.setattr("mtgcn.workflows.predict.ROWS_PER_BATCH", batch)
-    assert predictions_table(four_nodes).decode().split("\n") == [
+    assert predictions_table(four_nodes()).decode().split("\n") == [
         'id,predicted,probability,probability_a,"probability_b, or ""c""",peers_agree,role,pseudo_label_epoch',
         "007,a,0.800000,0.800000,0.200000,yes,given,",
         '"n, 2","b, or ""c""",0.700000,0.300000,0.700000,yes,pseudo-label,201',
@@ -277,21 +274,20 @@ def test_predictions_table(four_nodes, monkeypatch, batch):
         '=1+1,"b, or ""c""",0.600000,0.400000,0.600000,no,neither,',
         "",
     ]
-    assert four_nodes.count_by_class() == {"a": 2, 'b, or "c"': 2}
-    without_peers = predictions_table(replace(four_nodes, peers=None)).decode()
+    without_peers = predictions_table(four_nodes(peers=None)).decode()
     assert {row["peers_agree"] for row in csv.DictReader(without_peers.splitlines())} == {""}
 
 
-def test_formulas_become_text_for_spreadsheets(four_nodes):
-    own = {"note": ["=1+1", "-5.2", "@sum", "-x"]}
-    content = predictions_table(replace(four_nodes, own=own), excel_safe=True, bom=True)
+def test_formulas_become_text_for_spreadsheets():
+    columns = four_nodes() | {"note": np.array(["=1+1", "-5.2", "@sum", "-x"])}
+    content = predictions_table(columns, excel_safe=True, bom=True)
     assert content.startswith(b"\xef\xbb\xbfid,")
     rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
     assert [row["note"] for row in rows] == ["'=1+1", "-5.2", "'@sum", "'-x"]
-    assert predictions_table(replace(four_nodes, own=own)).decode().count("'") == 0
+    assert predictions_table(columns).decode().count("'") == 0
 
 
-def test_peers_of_small_weight_do_not_count_for_agreement(four_nodes):
-    assert four_nodes.peers_agree.tolist() == [True, True, True, False]
-    assert replace(four_nodes, weights=np.array([0.85, 0.15])).peers_agree.all()
-    assert replace(four_nodes, weights=np.array([0.7, 0.3])).peers_agree.tolist() == [True, True, True, False]
+@pytest.mark.parametrize(("weights", "last"), [(None, False), ([0.85, 0.15], True), ([0.7, 0.3], False)])
+def test_peers_of_small_weight_do_not_count_for_agreement(weights, last):
+    columns = four_nodes(weights=weights if weights is None else np.array(weights))
+    assert columns["peers_agree"].tolist() == [True, True, True, last]

@@ -198,6 +198,7 @@ def _compare(
     """
     from mtgcn import datasets
     from mtgcn.environment import chosen_device
+    from mtgcn.estimator.inputs import read_graph
     from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
     from mtgcn.experiments.protocol import PUBLIC, check_not_final
     from mtgcn.experiments.scoring import check_score
@@ -205,7 +206,6 @@ def _compare(
     from mtgcn.report.comparisons import comparison_page, comparison_tables, write_comparisons
     from mtgcn.report.progress import fitting_progress
     from mtgcn.storage.files import check_files, check_folder, write_file
-    from mtgcn.workflows.inputs import read_graph
     from mtgcn.workflows.output import collected_files, collected_notes
 
     tables = files.table_options()

@@ -31,8 +31,7 @@ from mtgcn.cli.options import (
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
-    from mtgcn.uncertainty.doubt import DoubtfulLabels
-    from mtgcn.uncertainty.suggestions import Suggestions
+    from mtgcn.uncertainty.suggestions import DoubtfulLabels, Suggestions
 
 ModelFolder = Annotated[Path, typer.Argument(help="Model folder written by mtgcn fit.", metavar="MODEL")]
 Folds = Annotated[
@@ -131,7 +130,7 @@ def predict(
     _check_output(out, as_json)  # before torch is imported
     from mtgcn.workflows.predict import predict_files
 
-    predictions, notes = predict_files(
+    counts, notes = predict_files(
         model,
         files.table_options(),
         out=out,
@@ -143,10 +142,10 @@ def predict(
         bom=bom,
         device=device,
     )
-    counts = predictions.count_by_class()
-    size = f"{len(predictions.ids)} node{'' if len(predictions.ids) == 1 else 's'}"
+    nodes = sum(counts.values())
+    size = f"{nodes} node{'' if nodes == 1 else 's'}"
     found = f"{size}: {', '.join(f'{name} {count}' for name, count in counts.items())}"
-    content = {"predictions": out, "nodes": len(predictions.ids), "predicted": counts, "notes": notes}
+    content = {"predictions": out, "nodes": nodes, "predicted": counts, "notes": notes}
     remarks = [f"note: {note}" for note in notes]
     if is_standard_output(out):
         print_result(content, (), as_json, [*remarks, found])

@@ -32,7 +32,7 @@ from mtgcn.errors import InputError, reason, unknown_name
 from mtgcn.estimator import persistence
 from mtgcn.estimator.graph_model import DEFAULT_METHOD, GraphModel
 from mtgcn.estimator.inference import normalised
-from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, Predictions
+from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED, prediction_columns
 from mtgcn.graph import Graph
 from mtgcn.io.column_table import MISSING
 from mtgcn.io.options import TableOptions, parsed_roles, readable_file
@@ -114,15 +114,16 @@ def fit_shards(shards: Path, labels_file: Path, out: Path, options: FitOptions, 
     report, epochs = prediction.peer_report, prediction.pseudo_labelled_at
     assert epochs is not None
     assert prediction.peers is not None
-    predictions = Predictions(
-        ids=np.array(graph.ids.to_pylist(), dtype=object),
-        classes=np.array(class_names),
-        probabilities=normalised(prediction.probabilities[0]),
-        peers=prediction.peers[0],
-        labeled_iter=np.where(known, GIVEN, np.where(epochs[0] > 0, epochs[0], NOT_PSEUDO_LABELED)),
-        weights=None if report is None else report.weights[0],
+    probabilities = normalised(prediction.probabilities[0])
+    predictions = prediction_columns(
+        np.array(graph.ids.to_pylist(), dtype=object),
+        np.array(class_names),
+        probabilities,
+        np.where(known, GIVEN, np.where(epochs[0] > 0, epochs[0], NOT_PSEUDO_LABELED)),
+        prediction.peers[0],
+        None if report is None else report.weights[0],
     )
-    counted = ranks.gather(list(predictions.count_by_class().values()))
+    counted = ranks.gather(np.bincount(probabilities.argmax(axis=1), minlength=len(class_names)))
     card: dict[str, Any] = {"kind": KIND, "format": 1, **identity, "name": manifest.name, "order": manifest.order}
     card |= {"nodes": manifest.num_nodes, "edges": manifest.num_edges, "features": manifest.num_features}
     card |= {"labelled": len(pairs), "seconds": seconds, "bytes_sent": sum(ranks.gather(ranks.sent - before))}

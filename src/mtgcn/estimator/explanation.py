@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,7 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
         if str(versus) not in others:
             raise unknown_name("class", str(versus), others)
         second = names.index(str(versus))
-    around = np.setdiff1d(graph.adjacency.indices[slice(*graph.adjacency.indptr[place : place + 2])], [place])
+    around = np.setdiff1d(graph.adjacency[[place]].indices, [place])
     facts: dict[str, Any] = {
         "node": np.asarray(graph.node_ids[place]).item(),
         "title": graph.node_title(place),
@@ -158,7 +159,7 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     explainer, columns = _explainer(model)
     if explainer is None:
         tables = _near(model, place, first, around)
-        clauses = [_clause("nearest labelled:", [f"{part.name} ({part.label})" for part in tables[NEAREST]])]
+        clauses = {"nearest labelled:": [f"{part.name} ({part.label})" for part in tables[NEAREST]]}
         note = f"{name_of(model.method_)} has no exact decomposition: these are neighbours and near labels, not reasons"
         return Explanation(**facts, sentence=_sentence(facts, clauses), note=note, tables=tables)
 
@@ -167,19 +168,16 @@ def explain(model: GraphModel, node: Any, versus: Any = None) -> Explanation:
     peers: list[PeerPart] = sorted(split.peers, key=lambda peer: -abs(peer.factor * peer.log_odds))
     tables = {PEERS: [Part(peer.name, peer.factor * peer.log_odds) for peer in peers]}
     calibration = Part("calibration", float(answer[first] - answer[second]) - sum(part.value for part in tables[PEERS]))
-
-    def tables_of(some: Sequence[PeerPart], factors: Sequence[float]) -> dict[str, list[Part]]:
-        return _split_tables(model, columns, explainer.labelled, split.steps, some, factors)
-
+    tables_of = partial(_split_tables, model, columns, explainer.labelled, split.steps)
     tables |= tables_of(peers, [peer.factor for peer in peers])
     tables = {name: [*parts, calibration] for name, parts in tables.items()}
     support = [part.name for part in tables.get(COLUMNS, []) if part.value > 0]
     labels = [part.name for part in tables[LABELS] if part.value > 0 and part.node is not None]
-    clauses = [
-        _clause("words", [name for name in support if name in columns.words]),
-        _clause("columns", [name for name in support if name in columns.titles]),
-        _clause("labels that support it:", labels),
-    ]
+    clauses = {
+        "words": [name for name in support if name in columns.words],
+        "columns": [name for name in support if name in columns.titles],
+        "labels that support it:": labels,
+    }
     shares = f"{facts['probability']:.3f} - {facts['versus_probability']:.3f}"
     return Explanation(
         **facts,
@@ -230,18 +228,14 @@ def _split_tables(
     return {name: found[name] + whole for name in found if name != COLUMNS or model.graph_.features is not None}
 
 
-def _clause(title: str, names: Sequence[str]) -> str:
-    """A clause of the sentence with the first names; empty without names."""
-    return f"{title} {', '.join(names[:NAMED])}" if names else ""
-
-
-def _sentence(facts: dict[str, Any], clauses: Sequence[str]) -> str:
-    """`X is a politician (93 %): 7 of its 9 neighbours are; …`."""
+def _sentence(facts: dict[str, Any], clauses: dict[str, list[str]]) -> str:
+    """`X is a politician (93 %): 7 of its 9 neighbours are; …`. A clause names the first of its names."""
+    named = [f"{title} {', '.join(names[:NAMED])}" for title, names in clauses.items() if names]
     alike, count = facts["neighbours_alike"], facts["neighbours"]
     around = f"{alike} of its {count} neighbours {'is' if alike == 1 else 'are'}" if count else "it has no neighbours"
     labelled = "" if facts["given"] is None else f", labelled {facts['given']}"
     share = f"{100 * facts['probability']:.0f} %{labelled}"
-    return f"{facts['title']} is {facts['predicted']} ({share}): {'; '.join(filter(None, [around, *clauses]))}."
+    return f"{facts['title']} is {facts['predicted']} ({share}): {'; '.join([around, *named])}."
 
 
 def _largest(values: np.ndarray) -> list[tuple[int, float]]:
@@ -297,10 +291,9 @@ class NamedColumns:
             block = slice(place, place + column.dimensions)
             self.names.append(column.name)
             whole = len(self.names) - 1
-            terms = _terms(graph, column) if isinstance(column, TextColumn) else None
             if (
-                isinstance(column, EncodedColumn)
-                or terms is None
+                not isinstance(column, TextColumn)
+                or (terms := _terms(graph, column)) is None
                 or not np.allclose(terms @ column.components, features[:, block], atol=1e-3)
             ):
                 self.target[block] = whole

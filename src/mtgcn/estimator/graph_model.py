@@ -14,7 +14,8 @@ import numpy as np
 from mtgcn.environment import chosen_device
 from mtgcn.errors import InputError, shown, unknown_name, warn_caller
 from mtgcn.estimator.class_prior import corrected, prior_factors
-from mtgcn.estimator.inference import normalised, predict_fitted
+from mtgcn.estimator.explanation import Explanation, explain
+from mtgcn.estimator.inference import Scorer, normalised, predict_fitted
 from mtgcn.estimator.inputs import (
     MISSING,
     check_learnable,
@@ -31,10 +32,11 @@ from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.methods import Method, as_method, create, fit_in_chunks, method_class, name_of, task_of
 from mtgcn.shapes import Float, Int
 from mtgcn.splits import Split, check_seed
-from mtgcn.task import PeerReport, Prediction
+from mtgcn.task import Prediction
 from mtgcn.uncertainty.held_out import (
     FOLDS,
     ExpectedAccuracy,
+    ExpectedGain,
     check_folds,
     expected_accuracy,
     held_out_probabilities,
@@ -42,17 +44,14 @@ from mtgcn.uncertainty.held_out import (
     label_copies,
     why_not_measurable,
 )
+from mtgcn.uncertainty.peer_weights import FittedModel
+from mtgcn.uncertainty.suggestions import DoubtfulLabels, Suggestions, doubtful_labels, suggest
 from mtgcn.uncertainty.warnings import FitWarning, model_warnings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from mtgcn.estimator.explanation import Explanation
-    from mtgcn.estimator.scorer import Scorer
     from mtgcn.report.fit_page import Background
-    from mtgcn.uncertainty.doubt import DoubtfulLabels
-    from mtgcn.uncertainty.stopping import ExpectedGain
-    from mtgcn.uncertainty.suggestions import Suggestions
 
 DEFAULT_METHOD = "mt-plus"
 METHOD_WITH_BACKBONE = "mt-gcn"  # default if a backbone is given
@@ -62,25 +61,17 @@ MEASURING = "measuring accuracy on held-out labels"  # title of a stage
 HOW_TO_MEASURE = "not measured; model.report(path, folds=5) does, by fitting five times more"
 
 
-class GraphModel:
+class GraphModel(FittedModel):
     """Classifies the nodes of a `Graph`. Parameters and learned attributes are those of `MutualTeachingClassifier`."""
 
     classes_: np.ndarray
     transduction_: np.ndarray
-    label_distributions_: Float[np.ndarray, "nodes classes"]
-    peer_distributions_: Float[np.ndarray, "peers nodes classes"] | None
-    peer_report_: PeerReport | None
     labeled_iter_: Int[np.ndarray, "nodes"]
-    expected_accuracy_: ExpectedAccuracy | None  # from the cross-validation of the method
     n_iter_: int
     n_features_in_: int
     feature_names_in_: np.ndarray  # only if the features have names
-    history_: dict[str, Float[np.ndarray, "epochs peers"]]
-    graph_: Graph
     seed_: int
     has_node_ids_: bool
-    method_: Method
-    parameters_: dict[str, np.ndarray] | None
     class_factors_: Float[np.ndarray, "classes"] | None  # factors of the class prior
     training_: dict[str, Any]  # `training` in the card of a loaded model; empty after a fit
 
@@ -144,14 +135,12 @@ class GraphModel:
         self._check_fitted()
         import pandas as pd
 
-        columns = predictions_of(self, predict_fitted(self), self.graph_, keep_columns).columns()
+        columns = predictions_of(self, predict_fitted(self), self.graph_, keep_columns)
         return pd.DataFrame(columns).astype({"pseudo_label_epoch": "Int64"})
 
     def suggest(self, n: int = 10) -> Suggestions:
         """Nodes to label next with reasons, most useful first. A larger `n` extends the list."""
         self._check_fitted()
-        from mtgcn.uncertainty.suggestions import suggest
-
         return suggest(self, n)
 
     def expected_gain(self, folds: int = FOLDS) -> ExpectedGain | None:
@@ -168,23 +157,17 @@ class GraphModel:
         The method is fitted again without each of ten folds of the labels.
         """
         self._check_fitted()
-        from mtgcn.uncertainty.doubt import doubtful_labels
-
         return doubtful_labels(self, n, seed=self.seed_, device=chosen_device(self.device))
 
     def explain(self, node: Any, versus: Any = None) -> Explanation:
         """Explain why a node of the fit, given by its id, has its class rather than `versus`, by default the second
         most probable class. mt-plus decomposes predictions exactly; other methods list neighbours and nearby labels."""
         self._check_fitted()
-        from mtgcn.estimator.explanation import explain
-
         return explain(self, node, versus)
 
     def scorer(self) -> Scorer:
         """A thread-safe function for the class probabilities of single new nodes; creating it takes a warm-up."""
         self._check_fitted()
-        from mtgcn.estimator.scorer import Scorer
-
         return Scorer(self)
 
     def plot(self) -> Any:
@@ -302,8 +285,7 @@ class GraphModel:
         self.n_iter_ = max(map(len, self.history_.values()), default=0)
         self.labeled_iter_ = np.full(graph.num_nodes, NOT_PSEUDO_LABELED)
         if prediction.pseudo_labelled_at is not None:
-            pseudo_labelled = prediction.pseudo_labelled_at[0] > 0
-            self.labeled_iter_[pseudo_labelled] = prediction.pseudo_labelled_at[0][pseudo_labelled]
+            np.copyto(self.labeled_iter_, prediction.pseudo_labelled_at[0], where=prediction.pseudo_labelled_at[0] > 0)
         self.labeled_iter_[graph.known] = GIVEN
         self.parameters_ = None if prediction.parameters is None else dict(prediction.parameters)
         self.training_ = {}
@@ -445,28 +427,27 @@ def with_more_labels(
 ) -> tuple[Graph, np.ndarray, LabelChanges]:
     """The graph of a fit with more labels, given by node id; its classes; the changes."""
     graph = model.graph_
-    labels = {node: name for node, name in labels.items() if not has_no_label(name)}
+    labels = {node: str(name) for node, name in labels.items() if not has_no_label(name)}
     ids = np.array(list(labels), dtype=object)
-    positions = positions_of_ids(graph.node_ids, ids.astype(str)) if len(ids) else np.zeros(0, dtype=np.int64)
+    positions = positions_of_ids(graph.node_ids, ids.astype(str))
     unknown = ids[positions == MISSING]
     if len(unknown):
         raise InputError(
             f"{len(unknown)} of {len(ids)} labels refer to unknown nodes, for instance "
             f"{', '.join(repr(node) for node in unknown[:MAX_NAMED])}; remove them, or fit on a graph that has them"
         )
-    names = [str(name) for name in labels.values()]
     known, extra = list(graph.class_names), [str(name) for name in new_classes]
-    for name in names:
+    for name in labels.values():
         if name not in known and name not in extra:
             hint = str(unknown_name("class", name, known))
             end = "" if hint.endswith("?") else "."
             raise InputError(f"{hint}{end} For a new class give --new-classes {name}, or new_classes=[{name!r}]")
-    added = [name for name in extra if name in names and name not in known]
+    added = [name for name in extra if name in labels.values() and name not in known]
     classes, order = _classes_with(model, added)
     old = np.where(graph.labels == UNLABELED, UNLABELED, order[graph.labels])
     after = old.copy()
     code_of = {name: number for number, name in enumerate(map(str, classes))}
-    after[positions] = [code_of[name] for name in names]
+    after[positions] = [code_of[name] for name in labels.values()]
     # With the same classes, values cached for the graph stay valid.
     more = replace(graph, labels=after, class_names=tuple(map(str, classes))) if added else graph.with_labels(after)
     before, now = old[positions], after[positions]

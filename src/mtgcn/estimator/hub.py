@@ -14,7 +14,6 @@ from mtgcn._version import __version__
 from mtgcn.estimator.graph_model import GraphModel, fit_background
 from mtgcn.estimator.persistence import FILES, load_model, save_model
 from mtgcn.methods import name_of
-from mtgcn.storage.files import current_path
 
 METADATA = "---\nlibrary_name: mtgcn\ntags:\n- node-classification\n- graph-ml\n- few-labels\n---\n"
 
@@ -26,11 +25,7 @@ class HubModel(ModelHubMixin):
         self.model = model
 
     def _save_pretrained(self, save_directory: Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:  # the model folder has a lock, which is not uploaded
-            save_model(self.model, folder, training=self.model.training_)
-            for name in FILES:
-                if (path := current_path(Path(folder), name)).exists():
-                    shutil.copyfile(path, save_directory / name)
+        save_model(self.model, save_directory, training=self.model.training_)
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, kind: type[GraphModel], **download: Any) -> HubModel:  # type: ignore[override]

@@ -11,17 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from mtgcn.errors import InputError, reason, shown
+from mtgcn.errors import InputError, note, reason, shown
 from mtgcn.graph import Graph, networkx_nodes
 from mtgcn.io.column_table import ColumnTable, table_of_array
+from mtgcn.io.options import TableOptions
 from mtgcn.io.preprocessing import Preprocessor, fit_columns
-from mtgcn.labels import (
-    UNLABELED,
-    check_not_regression,
-    encoded_labels,
-    is_missing,
-    label_text,
-)
+from mtgcn.labels import UNLABELED, check_not_regression, encoded_labels, is_missing, label_text
 from mtgcn.shapes import Int
 
 if TYPE_CHECKING:
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
 
 Table = Any  # sp.csr_array | np.ndarray of 32-bit floats; scipy's arrays are untyped
 
+NEIGHBORS = 10  # default of `neighbors` and --knn
 MISSING = -1  # position of a node that is not in the graph of the fit
 MAX_MAGNITUDE = 1e15  # sums and products of larger numbers overflow 32-bit floats
 
@@ -55,8 +51,6 @@ def classes_and_labels(y: Any) -> tuple[np.ndarray, Int[np.ndarray, "nodes"]]:
     given = column_or_1d(np.asarray(y), warn=True)
     if given.dtype.kind == "f" and np.isinf(given).any():
         raise InputError("Input y contains infinity; give each node its class, -1 or NaN where it is unknown")
-    if given.dtype.kind == "c":
-        raise InputError("complex labels; Complex data not supported, give whole numbers or names")
     if given.dtype.kind not in "biufUO":
         raise InputError(f"unsupported labels of type {given.dtype}; give whole numbers or names")
     labels = given
@@ -226,14 +220,11 @@ def check_learnable(
 
 def check_sizes(graph: Graph, table: Any, labels: np.ndarray | None = None) -> None:
     """Raise if the graph, X and y differ in the number of nodes."""
-    for what, count in (
-        ("X has {} rows", graph.num_nodes if table is None else table.shape[0]),
-        ("y has {} labels", graph.num_nodes if labels is None else len(labels)),
-    ):
-        if count != graph.num_nodes:
+    for what, given in (("X has {} rows", table), ("y has {} labels", labels)):
+        if given is not None and given.shape[0] != graph.num_nodes:
             raise InputError(
-                f"the graph has {graph.num_nodes} nodes and {what.format(count)}; give one for each node, in the same "
-                "order"
+                f"the graph has {graph.num_nodes} nodes and {what.format(given.shape[0])}; give one for each node, in "
+                "the same order"
             )
 
 
@@ -306,6 +297,19 @@ def preprocessed_graph(graph: Graph, *, scale: bool) -> Graph:
         return graph
     preprocessing = _array_preprocessing(graph.features, graph.feature_names, scale=scale)
     return graph if preprocessing is None else _with_features(graph, preprocessing)
+
+
+def read_graph(files: TableOptions) -> Graph:
+    """The graph of a fit, with edges and preprocessed features."""
+    from mtgcn.io import read  # imports pyarrow, which loading a model does not need
+
+    if not files.graph and not files.edges:
+        if not files.nodes:
+            raise InputError("no graph and no table; give TABLE, --edges or --graph")
+        if not files.knn:
+            files = replace(files, knn=NEIGHBORS)
+            note(f"{files.nodes}: without edges, each row is linked to its {NEIGHBORS} nearest; change it with --knn N")
+    return preprocessed_graph(read.read_graph(options=files), scale=True)
 
 
 def transformed_graph(model: GraphModel, graph: Graph) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from mtgcn.errors import LONGEST_NAME, LONGEST_TEXT, shown
@@ -31,23 +31,6 @@ class MethodCard(TypedDict):
     settings: dict[Text, Any]
 
 
-class EstimatorCard(TypedDict):
-    """The parameters of `GraphModel`."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-
-    method: Text | None
-    backbone: Text | None
-    neighbors: Count
-    metric: Text
-    mutual_neighbors: bool
-    scale: bool
-    settings: dict[Text, Any] | None
-    class_prior: Text | dict[Text, Number] | None
-    device: Text
-    random_state: Seed | None
-
-
 class GraphCard(TypedDict):
     name: Text
     nodes: Annotated[Count, Field(ge=1)]
@@ -71,7 +54,7 @@ class TrainingCard(TypedDict):
 
 class ModelCard(TypedDict):
     method: MethodCard
-    estimator: EstimatorCard
+    estimator: dict[Text, Any]  # the parameters of `GraphModel`, which checks them
     classes: list[Name | bool | Number]
     classes_type: Annotated[str, Field(pattern=r"^(object|[<>|=]?(b1|[iuf][1248]|U[0-9]{1,4}))$")]
     class_names: list[Name]

@@ -34,7 +34,7 @@ from mtgcn.estimator.predictions import GIVEN, NOT_PSEUDO_LABELED
 from mtgcn.graph import Graph
 from mtgcn.graph_checks import compressed_matrix
 from mtgcn.io.preprocessing import Preprocessor
-from mtgcn.methods import METHODS, create
+from mtgcn.methods import METHODS, create, name_of
 from mtgcn.storage.files import (
     LOCK_TIMEOUT,
     HeldElsewhere,
@@ -239,11 +239,10 @@ def checksum(card: Mapping[str, Any]) -> str:
 
 def card_of(model: GraphModel, training: Mapping[str, Any]) -> dict[str, Any]:
     """The card of a fitted model, without the entries of files and its checksum."""
-    graph, kind = model.graph_, type(model.method_)
-    name = next((name for name, registered in METHODS.items() if registered is kind), None)
-    if name is None:
+    graph, name = model.graph_, name_of(model.method_)
+    if type(model.method_) not in METHODS.values():
         raise InputError(
-            f"method {kind.__name__} is not registered and cannot be saved; call "
+            f"method {name} is not registered and cannot be saved; call "
             "mtgcn.methods.register with a name and its class first"
         )
     values = {field.name: getattr(model.method_, field.name) for field in fields(model.method_) if field.init}

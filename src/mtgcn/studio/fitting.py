@@ -264,7 +264,7 @@ def fit_project(project: Project, options: FitOptions) -> bool:
             asked = options.folds != 0
             expected = measured_accuracy(model, options.folds) if asked else (None, "not measured, as asked")
     with stage("writing the model"):
-        summary = summary_of(model, seconds, expected, [*project.loaded.notes, *notes], project.model_folder)
+        summary = summary_of(model, expected, [*project.loaded.notes, *notes], seconds=seconds)
         save_model(model, project.model_folder, training=for_the_card(summary) | {GRAPH: project.loaded.fingerprint})
         project.forget_renames(state.renamed)
     map_points(project, model)

@@ -377,8 +377,8 @@ class Nodes:
         model, content = self.fitted, io.BytesIO()
         if name == "predictions.csv":
             keep = "all" if own_columns else "none"
-            predictions = predictions_of(model, predict_fitted(model), model.graph_, keep)
-            return predictions_table(predictions, excel_safe=excel, bom=excel)
+            columns = predictions_of(model, predict_fitted(model), model.graph_, keep)
+            return predictions_table(columns, excel_safe=excel, bom=excel)
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for part in FILES:
                 path = current_path(self.project.model_folder, part)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mtgcn import datasets
 from mtgcn.errors import InputError, shown
+from mtgcn.estimator.inputs import read_graph
 from mtgcn.estimator.persistence import load_model, read_card, save_model
 from mtgcn.graph import Graph
 from mtgcn.io.archives import suffix_of
@@ -25,7 +26,6 @@ from mtgcn.labels import UNLABELED, classes_of
 from mtgcn.storage.cache import fingerprint
 from mtgcn.storage.files import read_plain
 from mtgcn.studio.storage import ProjectFolder, Role, Source, checked_name
-from mtgcn.workflows.inputs import read_graph
 from mtgcn.workflows.output import collected_notes
 
 FILES = "files"  # folder of the file copies, with one folder per load

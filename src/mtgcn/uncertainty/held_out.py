@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.special import betaincc, betaincinv, gammaln
+from scipy.special import betaincinv, gammaln
 
 from mtgcn.errors import InputError
 from mtgcn.graph import UNLABELED, Graph
@@ -21,7 +21,6 @@ from mtgcn.splits import Split
 from mtgcn.task import Prediction
 from mtgcn.training.calibration import AccuracyPrior, matching_temperature
 from mtgcn.uncertainty.peer_weights import FittedModel
-from mtgcn.uncertainty.stopping import ExpectedGain, expected_gain, some_labels
 
 # Expected accuracy.
 FOLDS, MAX_FOLDS = 5, 10
@@ -35,6 +34,12 @@ MAX_PREDICTIVE_COLUMNS = 1000  # tables with more columns hold words or pixels
 COPY_GAP = 2  # gap between the values of a copy for two classes, relative to the ranges within classes
 COMPARED_NODES, NEIGHBOUR_SHARE = 100, 0.95  # number of nodes, and share of their nearest nodes that are neighbours
 MAX_COMPARED_VALUES = 2**24  # compared values; of larger tables every second, third, ... node is compared
+
+# Expected gain of more labels.
+MORE_LABELS = 10
+ENOUGH_BELOW = 0.01  # gain in accuracy below which labels are enough
+FEW_DIVISOR = 4  # the learning curve uses all labels outside a fold, and a quarter of all labels
+NORMAL_95 = 1.96
 
 
 def stratified_folds(
@@ -71,6 +76,21 @@ def folds(graph: Graph, seed: int = 0) -> list[Int[np.ndarray, "held_out"]]:
 
 
 # -------------------------------------------------------------------------------------------------- expected accuracy
+
+
+@dataclass(frozen=True)
+class ExpectedGain:
+    """The gain in accuracy that more labels are expected to bring, with a 95 % confidence interval."""
+
+    labels: int  # number of additional labels
+    gain: float
+    ci95: tuple[float, float]
+    enough: bool  # whether the gain is below one point
+
+    def __str__(self) -> str:
+        low, high = (f"{100 * end:.1f}" for end in self.ci95)
+        points = f"{self.labels} more labels would bring {100 * self.gain:.1f} points (95 % interval {low} to {high})"
+        return f"{points}{': more labels would hardly help' if self.enough else ''}"
 
 
 @dataclass(frozen=True)
@@ -148,6 +168,43 @@ def expected_accuracy(
     return replace(ExpectedAccuracy.of(float(by_many.mean()), labels, len(held_out)), gain=gain)
 
 
+def expected_gain(
+    gained: Float[np.ndarray, "held_out"], sizes: tuple[float, float], labels: int, more: int = MORE_LABELS
+) -> ExpectedGain | None:
+    """Extrapolate the learning curve accuracy(n) = a - b / √n through two accuracies on held-out labels.
+
+    `gained` is 1 for held-out labels that only the fit to many labels predicts correctly, -1 for those that only the
+    fit to few predicts; `sizes` are the numbers of many and few labels. Two pseudo-observations (one gained, one not)
+    keep few held-out labels from looking certain. None if the sizes are equal.
+
+    >>> gained = np.array([1.0] * 9 + [0.0] * 89)  # with the pseudo-observations: 10 points
+    >>> expected_gain(gained, (100, 25), labels=100, more=300)  # 1 / √n halves, as from 25 to 100
+    ExpectedGain(labels=300, gain=0.05, ci95=(0.0206, 0.0794), enough=False)
+    """
+    if sizes[0] == sizes[1]:
+        return None
+    gained = np.append(gained, [1, 0])
+    step = (labels**-0.5 - (labels + more) ** -0.5) / (sizes[1] ** -0.5 - sizes[0] ** -0.5)
+    gain, half = step * gained.mean(), NORMAL_95 * step * gained.std() / math.sqrt(len(gained))
+    gain, low, high = (round(max(0.0, float(end)), 6) for end in (gain, gain - half, gain + half))
+    return ExpectedGain(more, gain, (low, high), gain < ENOUGH_BELOW)
+
+
+def some_labels(
+    nodes: Int[np.ndarray, "labelled"], classes: Int[np.ndarray, "labelled"], seed: int
+) -> list[Int[np.ndarray, "few"]]:
+    """Two random quarters of the labelled nodes of each class, at least one node each; disjoint if the class has two.
+
+    >>> [few.tolist() for few in some_labels(np.arange(6), np.array([0, 0, 0, 0, 0, 1]), seed=0)]
+    [[1, 3, 5], [2, 5]]
+    """
+    order = np.random.default_rng(seed).permutation(len(nodes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    first = np.searchsorted(classes[order], classes[order])
+    rank, count = np.arange(len(order)) - first, np.bincount(classes)[classes[order]]
+    return [np.sort(nodes[order[rank % FEW_DIVISOR == np.minimum(part, count - 1)]]) for part in range(2)]
+
+
 def held_out_probabilities(
     graph: Graph, method: Method, *, seed: int, device: torch.device | str, folds: int
 ) -> tuple[Float[np.ndarray, "held_out classes"], Int[np.ndarray, "held_out"]]:
@@ -199,9 +256,7 @@ def label_copies(graph: Graph) -> Int[np.ndarray, "columns"]:
     if len(others):
         filled = np.where((elsewhere == elsewhere[:1]).all(axis=0), (values != elsewhere[:1]).sum(axis=0), 0)
         chance = filled * math.log(len(some) / (len(some) + len(others)))
-    place = {name: number for number, name in enumerate(graph.feature_names)}
-    columns = graph.preprocessing.columns if graph.preprocessing and place else ()
-    outputs = {one: [place[name] for name in one.outputs if name in place] for one in columns if one.outputs}
+    outputs = _features_by_column(graph)
     for column, own in outputs.items():
         if column.kind == "category":
             values[:, own[0]] = values[:, own].argmax(axis=1)
@@ -228,16 +283,14 @@ def predictive_columns(graph: Graph) -> dict[str, int]:
     A column with v values and e errors among N labels of k classes does so by chance with a probability of at most
     k^v · binom(N, e) (k - 1)^e · n_1! ... n_k! / N!.
     """
-    known, columns = graph.known, graph.preprocessing.columns if graph.preprocessing and graph.feature_names else ()
-    columns = [column for column in columns if column.outputs and column.kind != "text"]
+    known = graph.known
+    columns = {column: own for column, own in _features_by_column(graph).items() if column.kind != "text"}
     counts = graph.label_counts[graph.label_counts > 0]
     if not len(known) or graph.features is None or not 0 < len(columns) <= MAX_PREDICTIVE_COLUMNS or len(counts) < 2:
         return {}
-    place = {name: number for number, name in enumerate(graph.feature_names)}
     values, found = _dense(graph.features[known]), dict[str, int]()
     labelings = gammaln(len(known) + 1) - gammaln(counts + 1).sum()
-    for column in columns:
-        own = [place[name] for name in column.outputs if name in place]
+    for column, own in columns.items():
         codes = np.unique(values[:, own], axis=0, return_inverse=True)[1].reshape(-1)
         table = np.zeros((int(codes.max()) + 1, graph.num_classes), dtype=np.int64)
         np.add.at(table, (codes, graph.labels[known]), 1)
@@ -251,17 +304,15 @@ def predictive_columns(graph: Graph) -> dict[str, int]:
     return found
 
 
+def _features_by_column(graph: Graph) -> dict[Any, list[int]]:
+    """The features that encode each column of the node table; empty if features have no names."""
+    place = {name: number for number, name in enumerate(graph.feature_names)}
+    columns = graph.preprocessing.columns if graph.preprocessing and place else ()
+    return {one: [place[name] for name in one.outputs if name in place] for one in columns if one.outputs}
+
+
 def _dense(table: sp.csr_array | np.ndarray) -> np.ndarray:
     return table if isinstance(table, np.ndarray) else table.toarray()
-
-
-def binomial_cdf(successes: int, trials: int, probability: float) -> float:
-    """P(X <= successes) for a binomial X, by the incomplete beta function, since importing `scipy.stats` is slow.
-
-    >>> binomial_cdf(1, 2, 0.5)
-    0.75
-    """
-    return 1.0 if successes >= trials else float(betaincc(successes + 1, trials - successes, probability))
 
 
 # -------------------------------------------------------------------------------------------------------- temperature
@@ -344,12 +395,6 @@ def conformal_threshold(scores: Float[np.ndarray, "held_out"], coverage: float) 
     >>> conformal_threshold(np.arange(1, 20) / 20, coverage=0.9)  # the 18th of 19
     0.9
     """
-    needed = _labels_needed(coverage)
-    if len(scores) < needed:
-        raise InputError(
-            f"coverage {coverage:g} needs {needed} held-out labels, not {len(scores)}; "
-            "hold out more, or lower the coverage"
-        )
     rank = math.ceil((len(scores) + 1) * coverage - 1e-9)  # 0.7 * 10 must not round up to 8
     return float(np.sort(scores)[rank - 1])
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,26 +23,18 @@ WEAK_TEACHING = 0.5
 FEATURES = "features"  # the peer that uses no edges
 
 
-class FittedModel(Protocol):
+class FittedModel:
     """The attributes of a `GraphModel` that explanations read."""
 
-    @property
-    def graph_(self) -> Graph: ...
-    @property
-    def expected_accuracy_(self) -> ExpectedAccuracy | None: ...
-    @property
-    def method_(self) -> Method: ...
-    @property
-    def label_distributions_(self) -> Float[np.ndarray, "nodes classes"]: ...
-    @property
-    def peer_distributions_(self) -> Float[np.ndarray, "peers nodes classes"] | None: ...
-    @property
-    def peer_report_(self) -> PeerReport | None: ...
-    @property
-    def history_(self) -> Mapping[str, Float[np.ndarray, "epochs peers"]]: ...
-    @property
-    def parameters_(self) -> Mapping[str, np.ndarray] | None: ...
-    def explain(self, node: Any) -> Any: ...
+    graph_: Graph
+    method_: Method
+    label_distributions_: Float[np.ndarray, "nodes classes"]
+    peer_distributions_: Float[np.ndarray, "peers nodes classes"] | None
+    peer_report_: PeerReport | None
+    expected_accuracy_: ExpectedAccuracy | None  # from the cross-validation of the method
+    history_: dict[str, Float[np.ndarray, "epochs peers"]]
+    parameters_: dict[str, np.ndarray] | None
+    explain: Callable[..., Any]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which nodes to label next.
+"""Which nodes to label next, and which given labels are probably wrong.
 
 `suggest` uses a fitted model. Nodes are clustered into as many regions as there will be labels, by features smoothed
 over the graph and weighted by uncertainty. Regions that hold a label are skipped, the others are sorted by total
@@ -17,20 +17,25 @@ where x are the smoothed features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from mtgcn.errors import InputError
 from mtgcn.graph import Graph
 from mtgcn.graph_cache import cached_per_graph
+from mtgcn.labels import UNLABELED
 from mtgcn.linalg.normalisation import relative_adjacency, scaled_features
 from mtgcn.linalg.structural_features import with_structural_features
+from mtgcn.methods import task_of
 from mtgcn.shapes import Bool, Float, Int
+from mtgcn.splits import Split
+from mtgcn.uncertainty.held_out import fits_without, folds
 from mtgcn.uncertainty.peer_weights import FittedModel, leading_peers, peer_weights
 from mtgcn.uncertainty.warnings import components_without_label
 
@@ -68,7 +73,7 @@ class Suggestion:
     @property
     def title(self) -> str:
         """Name and id."""
-        return f"{self.name} ({self.node})" if self.name else str(self.node)
+        return title_of(self)
 
     @property
     def row(self) -> str:
@@ -88,15 +93,22 @@ class Suggestions(list[Suggestion]):
     @property
     def rows(self) -> list[list[str]]:
         """The cells of the table."""
-        shown = [{"node": one.title, "row": one.row, "predicted": one.predicted, "why": one.reason} for one in self]
-        scores = [{"score": f"{one.score:.2f}"} for one in self]
-        return [[(cells | score)[name] for name in self.header] for cells, score in zip(shown, scores, strict=True)]
+        rows = [[one.title, one.row, one.predicted, f"{one.score:.2f}", one.reason] for one in self]
+        return rows if "row" in self.header else [[title, *rest] for title, _, *rest in rows]
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in self.header)
-        rows = self.rows
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table_html(self.header, self.rows)
+
+
+def title_of(one: Suggestion | DoubtfulLabel) -> str:
+    return f"{one.name} ({one.node})" if one.name else str(one.node)
+
+
+def table_html(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for notebooks."""
+    lines = [("th", header), *(("td", row) for row in rows)]
+    cells = (f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>" for tag, row in lines)
+    return f"<table>{''.join(cells)}</table>"
 
 
 @dataclass(frozen=True)
@@ -230,7 +242,7 @@ def choose(
         by_distance = np.argsort(((features[candidates] - centre) ** 2).sum(axis=1), kind="stable")
         near = candidates[by_distance[: max(1, len(region) // CENTRE_DIVISOR)]]
         node = int(near[central[near].argmax()])
-        apart[graph.adjacency.indices[slice(*graph.adjacency.indptr[node : node + 2])]] = False
+        apart[graph.adjacency[[node]].indices] = False
         apart[node] = free[node] = False
         chosen.append(Choice(node, region, float(uncertainty[region].sum()), is_component))
 
@@ -382,3 +394,90 @@ def _sample_and_bandwidth(graph: Graph) -> tuple[Int[np.ndarray, "sample"], floa
 def _squared_distances(rows: np.ndarray, others: np.ndarray) -> Float[np.ndarray, "rows others"]:
     lengths = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)
     return np.maximum(lengths - 2 * rows @ others.T, 0)
+
+
+# ----------------------------------------------------------------------------------------------------- doubtful labels
+
+
+@dataclass(frozen=True)
+class DoubtfulLabel:
+    """A given label and its held-out prediction."""
+
+    node: str | int  # id
+    index: int  # position in the graph
+    label: str  # the given class
+    probability: float  # held-out probability of the given class
+    predicted: str  # most probable class; may be the given one
+    predicted_probability: float
+    reason: str
+    name: str = ""  # title of the row
+
+
+class DoubtfulLabels(list[DoubtfulLabel]):
+    """A list of doubtful labels, shown as a table in notebooks."""
+
+    header = ("node", "label", "probability", "predicted", "why")
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of the table."""
+        return [[title_of(one), one.label, f"{100 * one.probability:.1f} %", one.predicted, one.reason] for one in self]
+
+    def _repr_html_(self) -> str:
+        return table_html(self.header, self.rows)
+
+
+def doubtful_labels(
+    model: FittedModel, count: int | None = None, *, seed: int = 0, device: torch.device | str = "cpu"
+) -> DoubtfulLabels:
+    """The `count` most doubtful given labels, or all that can be held out; most doubtful first.
+
+    Labels are ranked by the probability of the given class when they are held out. The only label of a class is
+    left out.
+    """
+    if count is not None and count < 1:
+        raise InputError(f"count is {count}; give at least 1")
+    graph = model.graph_
+    nodes, probabilities = probabilities_without_label(model, seed=seed, device=device)
+    order = np.argsort(probabilities[np.arange(len(nodes)), graph.labels[nodes]], kind="stable")[:count]
+    return DoubtfulLabels(_doubtful(model, int(nodes[one]), probabilities[one]) for one in order)
+
+
+def probabilities_without_label(
+    model: FittedModel, *, seed: int = 0, device: torch.device | str = "cpu"
+) -> tuple[Int[np.ndarray, "labels"], Float[np.ndarray, "labels classes"]]:
+    """The labelled nodes, and the class probabilities of each without its label: ten folds fitted in one stack."""
+    graph, method = model.graph_, model.method_
+    held_out = folds(graph, seed)
+    if model.parameters_ is not None:  # reuse the embeddings of the fit
+        whole = Split(graph.known, graph.known[:0], graph.known[:0])
+        method.remember(model.parameters_, task_of(method, graph, [whole], seed, device))
+    fits = fits_without(graph, method, held_out, seed, device).probabilities
+    found = np.concatenate([fit[nodes] for fit, nodes in zip(fits, held_out, strict=True)])
+    nodes = np.concatenate(held_out)
+    order = np.argsort(nodes)
+    return nodes[order], found[order]
+
+
+def _doubtful(model: FittedModel, node: int, probabilities: Float[np.ndarray, "classes"]) -> DoubtfulLabel:
+    """The reason is one sentence: the prediction without the label, and the neighbours' classes, given or predicted."""
+    graph, names = model.graph_, model.graph_.class_names
+    given, predicted = int(graph.labels[node]), int(probabilities.argmax())
+    near = np.setdiff1d(graph.adjacency[[node]].indices, [node])
+    classes = np.where(
+        graph.labels[near] == UNLABELED, model.label_distributions_[near].argmax(axis=1), graph.labels[near]
+    )
+    others = int((classes != given).sum())
+    verb = "is also" if predicted == given else "is"
+    around = f"{others} of its {len(near)} neighbours {'is' if others == 1 else 'are'} not {names[given]!r}"
+    return DoubtfulLabel(
+        node=np.asarray(graph.node_ids[node]).item(),
+        index=node,
+        label=names[given],
+        probability=float(probabilities[given]),
+        predicted=names[predicted],
+        predicted_probability=float(probabilities[predicted]),
+        reason=f"Without its label it {verb} predicted as {names[predicted]!r} "
+        f"({100 * probabilities[predicted]:.0f} %); {around if len(near) else 'it has no neighbours'}.",
+        name="" if graph.node_names is None else graph.node_names[node],
+    )

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from scipy.special import betaincc
 
 from mtgcn.graph import Graph
 from mtgcn.shapes import Float, Int
-from mtgcn.uncertainty.held_out import binomial_cdf, label_copies, predictive_columns
+from mtgcn.uncertainty.held_out import label_copies, predictive_columns
 from mtgcn.uncertainty.peer_weights import FittedModel
 
 LOW_HOMOPHILY = 0.25  # between chance (0) and edges within classes only (1)
@@ -146,11 +147,9 @@ def homophily_warning(graph: Graph) -> str | None:
 
     The test is at the 5 % level against a homophily of 0.25, where 0 is chance and 1 is edges within classes only.
     """
-    first, second = _edge_ends(graph)
-    given = (graph.labels[first] >= 0) & (graph.labels[second] >= 0)
-    same, chance = _same_class(graph.labels[first[given]], graph.labels[second[given]], graph.num_classes)
-    edges = int(given.sum())
-    if not edges or binomial_cdf(same, edges, _share(LOW_HOMOPHILY, chance)) >= SIGNIFICANCE_LEVEL:
+    same, edges, chance = _edges_within_classes(graph, graph.labels)
+    # The binomial probability of at most `same` edges; scipy.stats is slow to import, and bdtr inexact for many edges.
+    if same == edges or betaincc(same + 1, edges - same, _share(LOW_HOMOPHILY, chance)) >= SIGNIFICANCE_LEVEL:
         return None
     return (
         f"{same} of {edges} edges between labelled nodes join nodes of the same class, and chance alone would give "
@@ -160,13 +159,11 @@ def homophily_warning(graph: Graph) -> str | None:
 
 def predicted_homophily_warning(graph: Graph, probabilities: Float[np.ndarray, "nodes classes"]) -> str | None:
     """The same warning for predictions, which overestimate homophily because they follow the edges."""
-    first, second = _edge_ends(graph)
-    predicted = probabilities.argmax(axis=1)
-    same, chance = _same_class(predicted[first], predicted[second], graph.num_classes)
-    if not len(first) or chance == 1 or same >= _share(LOW_PREDICTED_HOMOPHILY, chance) * len(first):
+    same, edges, chance = _edges_within_classes(graph, probabilities.argmax(axis=1))
+    if not edges or chance == 1 or same >= _share(LOW_PREDICTED_HOMOPHILY, chance) * edges:
         return None
     return (
-        f"Only {100 * same / len(first):.0f} % of all edges join nodes predicted as the same class, and chance alone "
+        f"Only {100 * same / edges:.0f} % of all edges join nodes predicted as the same class, and chance alone "
         f"would give {100 * chance:.0f} %: the graph shows little homophily, which most methods assume."
     )
 
@@ -225,18 +222,16 @@ def _listed(names: Sequence[Any], chosen: Int[np.ndarray, "some"]) -> str:
     return ", ".join(repr(names[one]) for one in chosen[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _edge_ends(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of every edge, without self-loops."""
+def _edges_within_classes(graph: Graph, classes: Int[np.ndarray, "nodes"]) -> tuple[int, int, float]:
+    """Of the edges between two nodes with a class: the number within classes, the number of all, and the share within
+    classes expected for random edges with the same class counts."""
     edges = graph.adjacency.tocoo()
-    once = edges.row < edges.col
-    return edges.row[once], edges.col[once]
-
-
-def _same_class(first: np.ndarray, second: np.ndarray, classes: int) -> tuple[int, float]:
-    """The number of edges within classes, and the share expected for random edges with the same class counts."""
-    ends = np.bincount(np.concatenate([first, second]), minlength=classes)
+    first, second = classes[edges.row], classes[edges.col]
+    counted = (edges.row < edges.col) & (first >= 0) & (second >= 0)  # each edge once, without self-loops
+    first, second = first[counted], second[counted]
+    ends = np.bincount(np.concatenate([first, second]), minlength=graph.num_classes)
     chance = float(((ends / max(1, ends.sum())) ** 2).sum())
-    return int(np.count_nonzero(first == second)), chance
+    return int(np.count_nonzero(first == second)), len(first), chance
 
 
 def _share(homophily: float, chance: float) -> float:

@@ -15,19 +15,22 @@ import scipy.sparse as sp
 import torch
 
 from mtgcn.environment import chosen_device, device_title
-from mtgcn.errors import InputError
+from mtgcn.errors import InputError, unknown_name
 from mtgcn.estimator.graph_model import (
     DEFAULT_METHOD,
     MEASURING,
     GraphModel,
     LabelChanges,
+    chosen_method,
     measured_accuracy,
     measured_score,
     with_more_labels,
 )
+from mtgcn.estimator.inputs import NEIGHBORS, check_learnable, read_graph
 from mtgcn.estimator.persistence import FILES, changing_model, check_destination, load_model, save_model
 from mtgcn.experiments.scoring import SCORE_TITLES, SCORES, ExpectedScore, check_score
-from mtgcn.io.options import TableOptions
+from mtgcn.io import read
+from mtgcn.io.options import Column, TableOptions
 from mtgcn.labels import UNLABELED, class_named
 from mtgcn.linalg.structural_features import DIMENSIONS
 from mtgcn.memory import check_address_space, free_bytes, is_out_of_memory, readable
@@ -46,7 +49,6 @@ from mtgcn.uncertainty.peer_weights import (
     who_decides,
 )
 from mtgcn.uncertainty.warnings import components_without_label, label_warnings
-from mtgcn.workflows.inputs import NEIGHBORS, check_labels, read_graph, read_more_labels
 from mtgcn.workflows.output import collected_files, collected_notes
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ def fit_files(
             model = GraphModel(
                 chosen, neighbors=k, metric=files.metric, class_prior=class_prior, device=device, random_state=seed
             )
-            expected = _fit(model, chosen, graph, None, torch_device, folds)
+            expected = _fit(model, graph, None, folds)
             expected_score = measured_score(model, folds, score)
     if class_prior is not None and not check:
         shares = model.label_distributions_.mean(axis=0)
@@ -173,11 +175,18 @@ def fit_files(
         notes.append(f"probabilities are corrected to the class shares {listed}; accuracy is measured without it")
     if check or out is None:
         why_not = "not measured, as asked" if folds == 0 else why_not_measurable(graph, chosen)
-        summary = _graph_summary(graph, chosen, torch_device, (None, why_not), notes, label_warnings(graph))
-        return replace(summary, files=recognised)
-    seconds = perf_counter() - started
-    summary = summary_of(model, seconds, expected, notes, out, report)
-    summary = replace(summary, files=recognised, expected_score=expected_score)
+        expected = None, why_not
+        return _summary(graph, chosen, torch_device, expected, notes, warnings=label_warnings(graph), files=recognised)
+    summary = summary_of(
+        model,
+        expected,
+        notes,
+        seconds=perf_counter() - started,
+        model=str(out),
+        report=None if report is None else str(report),
+        expected_score=expected_score,
+        files=recognised,
+    )
     if report is None:
         save_model(model, out, training=for_the_card(summary))
         return summary
@@ -192,11 +201,10 @@ def fit_files(
     return summary
 
 
-def _fit(
-    model: GraphModel, method: Method, graph: Graph, classes: np.ndarray | None, device: torch.device, folds: int | None
-) -> Expectation:
+def _fit(model: GraphModel, graph: Graph, classes: np.ndarray | None, folds: int | None) -> Expectation:
     """Fit, or refit with `classes`; returns the cross-validated accuracy."""
-    with within_memory(graph, method, device):
+    method = chosen_method(model)
+    with within_memory(graph, method, chosen_device(model.device)):
         with fitting_progress(f"fitting {name_of(method)}"):
             model.fit_graph(graph) if classes is None else model.fit_again(graph, classes)
         if folds == 0:
@@ -209,7 +217,7 @@ def label_files(
     folder: Path,
     labels: Path,
     *,
-    columns: Mapping[str, str | int | Literal[False]] | None = None,
+    columns: Mapping[str, Column | Literal[False]] | None = None,
     new_classes: Sequence[str] = (),
     folds: int | None = None,
     device: str = "auto",
@@ -217,7 +225,7 @@ def label_files(
     """Add the labels of a table to a stored model and refit it; the folder is replaced when the refit has succeeded."""
     started = perf_counter()
     check_folds(folds)
-    torch_device = chosen_device(device)
+    chosen_device(device)
     with changing_model(folder):
         model = load_model(folder)
         model.device = device
@@ -230,16 +238,15 @@ def label_files(
             more = read_more_labels(labels, model.graph_, columns or {})
             new = [class_named(name, model.graph_.class_names) for name in new_classes]
             graph, classes, changes = with_more_labels(model, more, new)
-            if changes.any:
-                check_labels(graph)
-                confidence_before = mean_confidence(model)
-                expected = _fit(model, model.method_, graph, classes, torch_device, folds)
-                score = (before.get("expected_score") or {}).get("score", SCORES[0])
-                expected_score = measured_score(model, folds, check_score(score))
-        if not changes.any:
-            return LabelSummary(changes, None, str(folder))
-        fit = summary_of(model, perf_counter() - started, expected, notes, folder)
-        fit = replace(fit, expected_score=expected_score)
+            if not changes.any:
+                return LabelSummary(changes, None, str(folder))
+            check_labels(graph)
+            confidence_before = mean_confidence(model)
+            expected = _fit(model, graph, classes, folds)
+            score = (before.get("expected_score") or {}).get("score", SCORES[0])
+            expected_score = measured_score(model, folds, check_score(score))
+        seconds = perf_counter() - started
+        fit = summary_of(model, expected, notes, seconds=seconds, model=str(folder), expected_score=expected_score)
         kept_notes = [*before.get("notes", ()), *fit.notes]  # notes on the files of the first fit still apply
         save_model(model, folder, training=for_the_card(fit) | {"notes": kept_notes})
     refit = Refit(
@@ -252,52 +259,66 @@ def label_files(
     return LabelSummary(changes, refit, str(folder))
 
 
+# Labels
+
+
+def read_more_labels(path: Path, graph: Graph, columns: Mapping[str, Column | Literal[False]]) -> dict[Any, str]:
+    """The labels of a table by node id; all ids must be in the graph."""
+    for role in columns:
+        if role not in ("id", "label"):
+            raise unknown_name("column role", role, ("id", "label"))
+    codes, names = read.read_labels(path, graph.node_ids, TableOptions(columns=columns), graph.class_names)
+    return {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code != UNLABELED}
+
+
+def check_labels(graph: Graph, classes: Sequence[str] | None = None) -> None:
+    """Raise unless a fit can learn from the labels and has nodes to predict. `classes` are the expected ones."""
+    if not len(graph.known):
+        raise InputError("no row or node is labelled; name the class column with --target, or give --labels")
+    names = graph.class_names if classes is None else [class_named(name, graph.class_names) for name in classes]
+    for name in graph.class_names:
+        if name not in names:
+            raise InputError(
+                f"a node is labelled {name!r}, which --classes does not list; add it, or correct the label"
+            )
+    counts = dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True))
+    check_learnable(names, [counts.get(name, 0) for name in names], graph.num_nodes)
+
+
 # Summary
 
 
-def summary_of(
-    model: GraphModel,
-    seconds: float,
-    expected: Expectation,
-    notes: Sequence[str],
-    out: Path,
-    report: Path | None = None,
-) -> FitSummary:
-    """The summary of a fit whose model will be written to `out`."""
-    peers = model.peer_report_
-    return replace(
-        _graph_summary(model.graph_, model.method_, chosen_device(model.device), expected, notes, model.warnings_),
-        epochs=int(model.n_iter_),
-        seconds=seconds,
-        mean_confidence=mean_confidence(model),
-        peers=None if peers is None else contributions(peers),
-        teaching=None if peers is None else float(peers.teaching[0]),
-        model=str(out),
-        report=None if report is None else str(report),
-    )
+def summary_of(fitted: GraphModel, expected: Expectation, notes: Sequence[str], **facts: Any) -> FitSummary:
+    """The summary of a fit; `facts` are further fields."""
+    peers = fitted.peer_report_
+    if peers is not None:
+        facts |= {"peers": contributions(peers), "teaching": float(peers.teaching[0])}
+    facts |= {"epochs": fitted.n_iter_, "mean_confidence": mean_confidence(fitted), "warnings": fitted.warnings_}
+    return _summary(fitted.graph_, fitted.method_, chosen_device(fitted.device), expected, notes, **facts)
 
 
-def _graph_summary(
-    graph: Graph,
-    method: Method,
-    device: torch.device,
-    expected: Expectation,
-    notes: Sequence[str],
-    warnings: Sequence[str],
+def _summary(
+    graph: Graph, method: Method, device: torch.device, expected: Expectation, notes: Sequence[str], **facts: Any
 ) -> FitSummary:
+    component, unlabelled = components_without_label(graph, graph.known)
     return FitSummary(
         nodes=graph.num_nodes,
         edges=graph.num_edges,
         features=graph.num_features,
         columns=[] if graph.preprocessing is None else graph.preprocessing.lines(),
-        coverage=label_coverage(graph),
+        coverage=Coverage(
+            components=len(unlabelled),
+            components_with_labels=int(np.count_nonzero(unlabelled == 0)),
+            nodes_without_labels=int(unlabelled.sum()),
+            isolated_nodes=int((np.bincount(component) == 1).sum()),
+        ),
         labels=dict(zip(graph.class_names, graph.label_counts.tolist(), strict=True)),
         method=name_of(method),
         device=device_title(device),
         expected_accuracy=expected[0],
         why_no_expected_accuracy=expected[1],
         notes=notes,
-        warnings=warnings,
+        **facts,
     )
 
 
@@ -305,17 +326,6 @@ def for_the_card(summary: FitSummary) -> dict[str, object]:
     """The part of a summary that is stored in the model card."""
     in_card_already = {"nodes", "edges", "features", "labels", "method", "epochs", "model", "report"}
     return {key: value for key, value in asdict(summary).items() if key not in in_card_already}
-
-
-def label_coverage(graph: Graph) -> Coverage:
-    """Count the components of the graph that contain a label."""
-    component, unlabelled = components_without_label(graph, graph.known)
-    return Coverage(
-        components=len(unlabelled),
-        components_with_labels=int(np.count_nonzero(unlabelled == 0)),
-        nodes_without_labels=int(unlabelled.sum()),
-        isolated_nodes=int((np.bincount(component) == 1).sum()),
-    )
 
 
 def mean_confidence(model: GraphModel) -> float:
@@ -483,12 +493,9 @@ def needed_bytes(method: Method, task: Task) -> int:
     return method.bytes_per_run(task) + method.shared_bytes(task) + edges + 2 * features
 
 
-def _bytes_of(matrix: sp.csr_array | np.ndarray | None) -> int:
-    if matrix is None:
-        return 0
-    if isinstance(matrix, np.ndarray):
-        return matrix.nbytes
-    return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+def _bytes_of(matrix: Any) -> int:  # csr_array | np.ndarray | None
+    parts = [matrix.data, matrix.indices, matrix.indptr] if sp.issparse(matrix) else [matrix]
+    return sum(part.nbytes for part in parts if part is not None)
 
 
 def available_bytes(device: torch.device) -> int:
