@@ -132,7 +132,7 @@ def test_disputed_nodes_are_ordered_by_disagreement(fitted):
 def test_renamed_and_merged_classes(fitted):
     project = fitted.project
     project.rename_class("cat", "lion")
-    project.merge_classes("eel", "dog")
+    project.remove_class("eel", "dog")
     again = Nodes(project, fitted.model)
     assert again.class_names == ("lion", "dog", "dog")
     assert again.predicted_counts().keys() == {"lion", "dog"}
@@ -152,11 +152,14 @@ def test_method_without_peers(labelled):
 def test_downloads_match_mtgcn_predict(fitted, tmp_path):
     with zipfile.ZipFile(io.BytesIO(fitted.export("model.zip"))) as archive:
         archive.extractall(tmp_path / "taken")
-    assert main(["predict", str(tmp_path / "taken" / "model"), "--out", str(tmp_path / "predictions.csv")]) == 0
+    out = tmp_path / "predictions.csv"
+    assert main(["predict", str(tmp_path / "taken" / "model"), "--keep-columns", "all", "--out", str(out)]) == 0
     content = fitted.export("predictions.csv")
-    assert (tmp_path / "predictions.csv").read_bytes() == content
+    assert out.read_bytes() == content
+    assert fitted.export("predictions.csv", excel=True).startswith(b"\xef\xbb\xbfid,predicted")
     rows = list(csv.DictReader(io.StringIO(content.decode())))
     assert [row["predicted"] for row in rows] == fitted.model.transduction_.tolist()
+    assert rows[4]["note"] == "note,4"
     assert fitted.export("labels.csv") == fitted.project.labels_path.read_bytes()
 
 
@@ -262,15 +265,6 @@ def test_practice_compares_with_hidden_labels(tmp_path):
     labels, correct, accuracy = nodes.practice()
     known = np.array(truth)[2:] == np.array(nodes.class_names)[nodes.predicted[2:]]
     assert (labels, correct, accuracy) == (2, 1, pytest.approx(known.mean()))
-
-
-def test_export_with_own_columns_for_excel(fitted):
-    plain = fitted.export("predictions.csv")
-    content = fitted.export("predictions.csv", own_columns=True, excel=True)
-    assert content.startswith(b"\xef\xbb\xbfid,predicted")
-    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
-    assert rows[4]["note"] == "note,4"
-    assert b"note" not in plain
 
 
 # Cells

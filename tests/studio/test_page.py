@@ -268,7 +268,8 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
         browser.wait_until("return document.querySelectorAll('#import-step tbody tr').length === 10")
         roles = browser.run("return Array.from(document.querySelectorAll('[data-column]'), (one) => one.value)")
         assert roles == ["name", "text", "feature", "picture", "ignore", "", ""]
-        assert browser.run("return document.querySelector('#import-step input[type=checkbox]').checked")  # numbered
+        numbered = "return document.querySelector('#import-step [role=checkbox]').ariaChecked"
+        assert browser.run(numbered) == "true"
         browser.click("#data .main")  # a possible target never becomes a feature by itself
         assert browser.wait_until(HAS_MESSAGE, "flavour, shelf may hold the classes; choose a role above")
         change(browser, "[data-column=flavour]", "label")
@@ -293,9 +294,7 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
         link = browser.run("const a = document.querySelector('#evidence a'); return [a.href, a.target, a.rel]")
         assert link == ["https://example.org/30", "_blank", "noopener noreferrer"]
         assert browser.texts("#evidence .facts dt") == ["pages"]
-        short = browser.run("return document.querySelector('.clamped').clientHeight")
-        browser.click("#evidence .text button")
-        assert browser.run("return document.querySelector('.clamped').clientHeight") >= short
+        assert "pasta" in browser.text("#evidence .text p")
         names = [*browser.texts("#around .name"), *browser.texts("#upcoming .name")]
         assert len(names) > 10
         assert all(name.startswith("Book ") for name in names)

@@ -44,11 +44,11 @@ def test_every_change_can_be_undone(project):
         lambda: project.label("n1", None),
         lambda: project.add_class("ant"),
         lambda: project.rename_class("eel", "fish"),
-        lambda: project.merge_classes("fish", "cat"),
+        lambda: project.remove_class("fish", "cat"),
         lambda: project.move_class("ant", -2),
         lambda: project.add_class("bee", node="n5"),
         lambda: project.label(["n1", "n5", "n6"], "cat"),
-        lambda: project.delete_class("cat"),
+        lambda: project.remove_class("cat"),
     ]
     for step in steps:
         seen.append(now())
@@ -79,7 +79,7 @@ def test_undo_by_window_keeps_later_changes(project):
 
 def test_undo_of_a_merge_keeps_later_labels(project):
     project.label("n1", "dog")
-    project.merge_classes("dog", "cat")
+    project.remove_class("dog", "cat")
     project.label("n1", "eel", window="other")
     project.label("n2", "cat", window="other")
     project.undo()
@@ -87,19 +87,19 @@ def test_undo_of_a_merge_keeps_later_labels(project):
     assert project.classes == ("cat", "dog", "eel")
 
 
-def test_rename_and_merge_classes(labelled):
+def test_rename_and_remove_class(labelled):
     assert labelled.rename_class("cat", " big  cat ") == "big cat"
     assert labelled.classes == ("big cat", "dog", "eel")
-    labelled.merge_classes("eel", "dog")
+    labelled.remove_class("eel", "dog")
     assert sorted(labelled.labels().values()) == ["big cat"] * 2 + ["dog"] * 4
     with pytest.raises(InputError, match="class 'dog' exists"):
         labelled.rename_class("big cat", "dog")
     with pytest.raises(InputError, match="class 'dog' exists"):
         labelled.add_class("dog")
     with pytest.raises(InputError, match="unknown class 'eel'"):
-        labelled.merge_classes("eel", "dog")
+        labelled.remove_class("eel", "dog")
     with pytest.raises(InputError, match="with itself"):
-        labelled.merge_classes("dog", "dog")
+        labelled.remove_class("dog", "dog")
     assert labelled.state.renamed == (("cat", "big cat"), ("eel", "dog"))
     labelled.forget_renames([("cat", "big cat")])
     assert labelled.state.renamed == (("eel", "dog"),)
@@ -192,7 +192,7 @@ def test_load_model(files, tmp_path):
     fitted.save(tmp_path / "mine")
     project = Project(tmp_path / "project")
     project.load_model(tmp_path / "mine")
-    assert (project.source.title, project.loaded.graph.num_nodes) == ("mine", graph.num_nodes)
+    assert (project.state.title, project.loaded.graph.num_nodes) == ("mine", graph.num_nodes)
     assert project.labels() == {"n0": "a", "n1": "b", "n2": "a", "n3": "b"}
     shutil.rmtree(tmp_path / "mine")  # a copy is in the project
     project.label("n5", "a")
@@ -255,7 +255,7 @@ def test_another_graph_keeps_the_first_and_undo_returns(labelled, files, quick):
     labelled.label("0", "0", window="other")
     assert labelled.undo(window="w").title == "loaded digits"
     again = Project(labelled.folder)
-    assert (again.source.title, again.labels(), len(again.state.history)) == ("edges.csv", before, history)
+    assert (again.state.title, again.labels(), len(again.state.history)) == ("edges.csv", before, history)
     assert fitted_model(again) is not None
     assert again.kept() == {2: "digits, 1 label"}
     again.open_kept(2, window="w")
@@ -281,7 +281,7 @@ def test_labels_are_carried_over_when_roles_change(files, tmp_path):
     project.skip("n8")
     before = project.labels()
     options = project.loaded.files.with_roles({"id": "ignore", "group": "ignore", "colour": "label"})
-    project.reload_files(options)
+    project.load_files(options, again=True)
     project.load_files(TableOptions(nodes=files.nodes, knn=3, columns={"label": "group"}))  # the same command again
     colours = dict(zip(map(str, range(1, 37)), 12 * ["red", "blue", "green"], strict=True))
     del colours["3"]  # whose label was removed
@@ -312,7 +312,7 @@ def test_interrupted_load_is_finished_on_open(labelled, monkeypatch, writes):
     if writes == 1:  # it did not count yet
         assert again.labels() == before
         return
-    assert (again.source.title, again.labels(), again.state.unsettled) == ("digits", {}, 0)
+    assert (again.state.title, again.labels(), again.state.unsettled) == ("digits", {}, 0)
     again.undo()
     assert again.labels() == before
 
@@ -350,7 +350,7 @@ def test_failed_load_changes_nothing(labelled, files, tmp_path):
     before = labelled.labels()
     with pytest.raises(InputError, match=r"broken\.csv"):
         labelled.load_files(TableOptions(edges=broken))
-    assert labelled.source.title == "edges.csv"
+    assert labelled.state.title == "edges.csv"
     assert labelled.labels() == before
     assert [path.name for path in (labelled.folder / "files").iterdir()] == ["1"]
 

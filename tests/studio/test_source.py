@@ -17,7 +17,6 @@ def test_copies_are_read_with_their_options(files, tmp_path):
     files.nodes.unlink()
     loaded = read_source(source, folder, 1)
     assert (loaded.graph.num_nodes, loaded.ids[:2], loaded.labels) == (36, ("n0", "n1"), {})
-    assert source.title == "edges.csv"
     graph = read_source(Source.model_validate_json(nearest.model_dump_json()), folder, 2).graph
     assert graph.feature_names == ("size",)
     assert np.diff(graph.adjacency.indptr).min() >= 4

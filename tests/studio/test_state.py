@@ -314,8 +314,8 @@ def test_status_says_what_is_needed(studio, project, truth):
     assert text() == "One of eel, then it learns."
     project.label("n2", "eel")
     assert text() == "Starting. You can go on labelling."
-    project.delete_class("dog")
-    project.delete_class("eel")
+    project.remove_class("dog")
+    project.remove_class("eel")
     studio.worker.progress = Progress()
     assert text() == "2 more labels, and a second class, then it learns."
     studio.auto_fit = False

@@ -66,12 +66,8 @@ def swatch(class_number: int | None) -> Tag:
     """The colour of a class; a ring for no class."""
     if class_number is None:
         return tag("span", classes="swatch none", aria_hidden="true")
-    return tag(
-        "span",
-        classes="swatch",
-        aria_hidden="true",
-        style=f"--own: var(--k{class_number}); clip-path: var(--s{class_number})",
-    )
+    style = f"--own: var(--k{class_number}); clip-path: var(--s{class_number})"
+    return tag("span", classes="swatch", aria_hidden="true", style=style)
 
 
 def key(name: str) -> Tag:

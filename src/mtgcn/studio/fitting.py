@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
 import threading
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -119,8 +120,7 @@ class FitWorker:
         """Stop a running fit at once."""
         with self._changed:
             if self.progress.state == "running":
-                self._kill()
-                self._receive({"state": "cancelled"})
+                self.close()
 
     def wait(self, seconds: float | None = None) -> Progress:
         """Wait until the fit ends, at most for the given number of seconds."""
@@ -129,10 +129,13 @@ class FitWorker:
         return self.progress
 
     def close(self) -> None:
-        """End the process."""
-        self.cancel()
+        """End the process, and with it a running fit."""
         with self._changed:
-            self._kill()
+            process, self._process = self._process, None
+            if process is not None:
+                process.kill()
+                process.wait()
+            self._receive({"state": "cancelled"})
 
     def _running_process(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
@@ -148,12 +151,6 @@ class FitWorker:
             )
             threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
         return self._process
-
-    def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -171,45 +168,39 @@ class FitWorker:
     def _receive(self, message: dict[str, Any], sender: subprocess.Popen[str] | None = None) -> None:
         """Update the progress of a running fit; messages from a replaced process are ignored."""
         with self._changed:
-            now = self.progress
-            if sender is not self._process or now.state != "running":
-                return
-            self.progress = replace(now, **message)
-            self._changed.notify_all()
+            if sender is self._process and self.progress.state == "running":
+                self.progress = replace(self.progress, **message)
+                self._changed.notify_all()
 
 
 def main(folder: str) -> None:
     """The worker process: fit the project in a folder on request until the input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    requests: queue.Queue[dict[str, Any]] = queue.Queue()
-
-    def read_requests() -> None:
-        for line in sys.stdin:
-            requests.put(json.loads(line))
-        os._exit(0)
+    opened = cache(Project)  # kept with its graph and the graph's cache
 
     def send(**message: Any) -> None:
         print(json.dumps(message), file=output, flush=True)
 
-    threading.Thread(target=read_requests, daemon=True).start()
-    keep_freed_blocks()
-    project = None  # kept with its graph and the graph's cache
-    while True:
-        options = FitOptions(**requests.get())
+    def fit(options: FitOptions) -> None:
         try:
             with progress_callbacks(
                 lambda done, total: send(done=done, total=total),
                 lambda title: send(stage=title, unit=current_unit(), done=0, total=0),
             ):
-                project = project or Project(folder)
-                fit_project(project, options)
+                fit_project(opened(folder), options)
             send(state="done")
         except Exception as error:
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             if kind:
                 traceback.print_exc()
             send(state="failed", error=" ".join(f"{kind}{error}".split()))
+
+    keep_freed_blocks()
+    fits = ThreadPoolExecutor(1)
+    for line in sys.stdin:
+        fits.submit(fit, FitOptions(**json.loads(line)))
+    os._exit(0)  # without waiting for a running fit
 
 
 # Fit
@@ -247,8 +238,7 @@ def fit_project(project: Project, options: FitOptions) -> bool:
     check_labels(project)
     with stage("reading"):
         state, graph = project.state, project.labelled_graph()
-        previous = fitted_model(project)
-        model = options.new_model(project)
+        previous, model = fitted_model(project), options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
     refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
     with collected_notes() as notes, within_memory(graph, method, device):

@@ -70,7 +70,7 @@ class Guard:
         self,
         application: ASGIApp,
         served: Served,
-        max_upload_bytes: int,
+        max_upload_bytes: int = 0,
         picture_origins: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.application, self.served, self.max_upload_bytes = application, served, max_upload_bytes
@@ -89,13 +89,19 @@ class Guard:
         else:
             await self._forward(scope, receive, send)
 
-    def _response(self, request: HTTPConnection) -> Response | None:
-        """The response to a request that is not forwarded: a refusal, or the token as a cookie."""
+    def refusal_of_source(self, request: HTTPConnection) -> Response | None:
+        """The refusal of a request with another Host or Origin."""
         hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
         if [host.lower() for host in hosts] != [self.served.authority.lower()]:
-            return _refusal(403, "This is not the address of the page; open the address that was printed.")
+            return _refusal(403, f"The Host is not {self.served.authority}; open the address that was printed.")
         if any(origin.lower() != self.served.origin.lower() for origin in origins):
-            return _refusal(403, "The studio only accepts requests of its own page.")
+            return _refusal(403, "Requests of other pages are refused.")
+        return None
+
+    def _response(self, request: HTTPConnection) -> Response | None:
+        """The response to a request that is not forwarded: a refusal, or the token as a cookie."""
+        if (refusal := self.refusal_of_source(request)) is not None:
+            return refusal
         cookie = request.cookies.get(self.served.cookie, "")
         given = [(one, self.served.token) for one in (*request.query_params.getlist(TOKEN), cookie)]
         given += [(cookie, self.served.key)] if self.served.key else []

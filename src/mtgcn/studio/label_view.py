@@ -14,15 +14,9 @@ from mtgcn.studio.map_view import MapPane
 from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.state import Window, class_keys, fit_status, plural
 
-MIN_CLASSES_FOR_COLUMNS = 8
-SHORT_NAME, LONG_NAME = 5, 12  # characters that fit into two columns on narrow and wide screens
 MAX_REASONS = 5  # parts of an explanation per table
 # The node that was shown when the button was pressed; another may be shown when the server handles the event.
 SHOWN_NODE = "document.querySelector('[data-node]').dataset.node"
-TOGGLE_TEXT = """(event) => {
-    const open = event.currentTarget.previousElementSibling.classList.toggle("open");
-    event.currentTarget.textContent = open ? "Show less" : "Show all";
-}"""
 
 
 class LabelView(View):
@@ -89,7 +83,6 @@ class LabelView(View):
 
     def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
         """A button that acts on the shown node."""
-
         made = tag("button", type="button", **attributes)
         return on_value(made, "click", lambda node: self.window.act(lambda: action(node)), SHOWN_NODE)
 
@@ -107,8 +100,8 @@ class LabelView(View):
         if studio.nodes is not None and studio.nodes.loaded.truth:
             title = "Hide the score" if self._shows_practice else "Practice score"
             button(title, self._toggle_practice, "link", data_keep="practice")
-            if self._shows_practice and (score := studio.nodes.practice()) is not None:
-                labels, correct, accuracy = score
+            if self._shows_practice:
+                labels, correct, accuracy = studio.nodes.practice()
                 known = "no prediction yet" if accuracy is None else f"accuracy {100 * accuracy:.0f} %"
                 tag("b", f"You labelled {labels}, {correct} as in the dataset; {known}.")
 
@@ -120,13 +113,9 @@ class LabelView(View):
         classes = self.studio.snapshot.classes
         keys = class_keys(classes)
         self._shares, self._buttons = [], []
-        longest = max(map(len, classes), default=0)
-        narrow = "short" if longest <= SHORT_NAME else "many" if longest <= LONG_NAME else ""
-        self._classes.classes(add=narrow if len(classes) >= MIN_CLASSES_FOR_COLUMNS else "", remove="many short")
         for number, name in enumerate(classes):
-            with self._node_button(
-                partial(self.window.label, name=name), aria_pressed="false", data_class=name
-            ) as made:
+            label = partial(self.window.label, name=name)
+            with self._node_button(label, aria_pressed="false", data_class=name) as made:
                 if name in keys:
                     key(keys[name].upper())
                 swatch(number)
@@ -158,8 +147,7 @@ class LabelView(View):
         for cell in by_kind["text"]:
             with tag("div", classes="text"):
                 tag("span", cell.column, "soft small")
-                tag("p", cell.value, "clamped")
-                tag("button", "Show all", "link small", type="button").on("click", js_handler=TOGGLE_TEXT)
+                tag("p", cell.value, tabindex="0", aria_label=cell.column)
         for cell in by_kind["link"]:
             with tag("p", classes="small"):
                 tag("span", f"{cell.column}: ", "soft")

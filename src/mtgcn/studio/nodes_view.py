@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict, replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -61,7 +61,7 @@ class NodesView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._query = Query()
+        self._query: dict[str, str] = {}  # fields of `Query` without the sort, which the grid adds
         self._grid: ui.aggrid | None = None
         with tag("div", classes="page wide", id="nodes") as self.pane:
             with tag("div", classes="title-row"):
@@ -81,16 +81,16 @@ class NodesView(View):
         self.redraw(self._filters, self._draw_filters, studio.snapshot.classes, self.window.listed)
         self.redraw(self._bulk, self._draw_bulk, studio.snapshot.classes)
         self.redraw(self._holder, self._draw_grid, studio.snapshot.load, studio.snapshot.classes)
-        filters = self._query, self.window.listed
-        if self.changed("rows", nodes, studio.snapshot, *filters):
-            self._refresh(self.changed("filters", *filters))
+        filters = self._query | {"which": self.window.listed}
+        if self.changed("rows", nodes, studio.snapshot, filters):
+            self._refresh(filters)
 
     def _draw_filters(self) -> None:
         classes = {"": "every class"} | {name: name for name in self.studio.snapshot.classes}
         certainties = {"": "any certainty"} | {name: name for name in CERTAINTIES}
         choice("Which nodes", LISTS, self.window.listed, self._list)
-        choice("Class", classes, self._query.class_name, partial(self._filter, "class_name"))
-        choice("Certainty", certainties, self._query.certainty, partial(self._filter, "certainty"))
+        choice("Class", classes, self._query.get("class_name", ""), partial(self._filter, "class_name"))
+        choice("Certainty", certainties, self._query.get("certainty", ""), partial(self._filter, "certainty"))
 
     def _draw_bulk(self) -> None:
         classes = self.studio.snapshot.classes
@@ -145,17 +145,14 @@ class NodesView(View):
         self._grid.on("cellValueChanged", self._edit)
         self.changed("filters")  # fetches the rows
 
-    def _refresh(self, other_rows: bool) -> None:
+    def _refresh(self, filters: Mapping[str, str]) -> None:
         """Fetch the rows again, from the first row if the filters changed."""
         nodes, grid = self.studio.nodes, self._grid
         assert nodes is not None
         assert grid is not None
-        doubted = self.window.listed == "doubted"
-        if other_rows:
-            query = {name: value for name, value in asdict(self._query).items() if name not in ("sort", "descending")}
-            script = GET_ROWS.replace("QUERY", json.dumps(query | {"which": self.window.listed}))
-            script = script.replace("ALL", f"{len(nodes.loaded.ids):,}")
-            grid.run_grid_method("setColumnsVisible", ["why"], doubted)
+        if self.changed("filters", filters):
+            script = GET_ROWS.replace("ALL", f"{len(nodes.loaded.ids):,}").replace("QUERY", json.dumps(filters))
+            grid.run_grid_method("setColumnsVisible", ["why"], filters["which"] == "doubted")
             grid.run_grid_method("setGridOption", "datasource", {":getRows": script})
         else:
             grid.run_grid_method("refreshInfiniteCache")
@@ -163,15 +160,14 @@ class NodesView(View):
     # Events
 
     def _filter(self, name: str, value: str) -> None:
-        self._query = replace(self._query, **{name: value})  # type: ignore[arg-type]
+        self._query = self._query | {name: value}
         self.window.draw()
 
     async def _list(self, which: str) -> None:
         async def action() -> None:
-            if which == "doubted" and self.studio.nodes is not None:
-                nodes = self.studio.nodes
+            if which == "doubted":
                 self.window.notify("Predicting each label from the others.", False)
-                await asyncio.to_thread(lambda: nodes.doubted)
+                await asyncio.to_thread(self.studio.listed, which)
             self.window.listed = which
 
         await self.window.act(action)
@@ -190,7 +186,8 @@ class NodesView(View):
         grid, nodes = self._grid, self.studio.nodes
         assert nodes is not None
         if all_found:
-            places = await asyncio.to_thread(nodes.find, self._query, self.studio.listed(self.window.listed))
+            query = Query(**self._query)  # type: ignore[arg-type]
+            places = await asyncio.to_thread(nodes.find, query, self.studio.listed(self.window.listed))
             chosen = [nodes.loaded.ids[place] for place in places.tolist()]
         else:
             chosen = [row["id"] for row in await grid.get_selected_rows()]

@@ -55,11 +55,11 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     application = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
 
     @application.get("/export/{name}")
-    async def export(name: str, own_columns: bool = False, excel: bool = False) -> Response:
+    async def export(name: str, excel: bool = False) -> Response:
         if studio.nodes is None:
             return PlainTextResponse("No graph is loaded; load one under Data.", 409)
         try:
-            content = await asyncio.to_thread(studio.nodes.export, name, own_columns=own_columns, excel=excel)
+            content = await asyncio.to_thread(studio.nodes.export, name, excel=excel)
         except Exception as error:
             return PlainTextResponse(error_line(error), 409)
         return Response(content, headers=FRESH | {"Content-Disposition": f'attachment; filename="{name}"'})

@@ -63,27 +63,33 @@ def serve(
     browser: bool,
 ) -> None:
     """Print the address and serve a project folder until interrupted."""
-    import uvicorn
-
     served = Served(host, listener.getsockname()[1], key=last_start(folder)[1])
     write_private(folder / SESSION, f"{served.port} {served.key}")
+    # NiceGUI searches all objects for its server, and one of torch's warns when it is inspected.
+    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
+    with contextlib.ExitStack() as stack:
+        if browser:
+            webbrowser.open(stack.enter_context(redirect_page(served.address, folder / "open.html")).as_uri())
+        guard = Guard(application, served, max_upload_bytes, picture_origins)
+        run(guard, listener, served.address, SHUTDOWN_SECONDS)
+
+
+def run(guard: Guard, listener: socket.socket, address: str, shutdown_seconds: int) -> None:
+    """Print the address and serve until interrupted."""
+    import uvicorn
+
     config = uvicorn.Config(
-        Guard(application, served, max_upload_bytes, picture_origins),
+        guard,
         log_config=None,  # the address is the only output
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
         ws_max_size=MAX_MESSAGE_BYTES,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_graceful_shutdown=shutdown_seconds,
     )
-    # NiceGUI searches all objects for its server, and one of torch's warns when it is inspected.
-    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
-    print(served.address, flush=True)
-    with contextlib.ExitStack() as stack:
-        if browser:
-            webbrowser.open(stack.enter_context(redirect_page(served.address, folder / "open.html")).as_uri())
-        stack.enter_context(contextlib.suppress(KeyboardInterrupt))
+    print(address, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 
 

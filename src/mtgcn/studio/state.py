@@ -73,14 +73,14 @@ class Studio:
         self.points: MapPoints | None = None
         self.queue: Mapping[str, str] = {}  # nodes to label next, each with the reason
         self.auto_fit = True
-        self._last_fit_labels: Mapping[str, str] = {}
         self.changed: Sequence[str] = ()  # nodes whose predicted class the last fit changed
         self.chosen: Sequence[str] = ()  # nodes chosen on the map
+        self.error = ""  # why the project cannot be read or updated
+        self.map_patience = 0.2  # seconds for which a round of the loop waits for the map
+        self._last_fit_labels: Mapping[str, str] = {}
+        self._quick_labels: Mapping[str, str] = {}
         self._queue_for: tuple[object, int] = (None, 0)  # load and model; number of labelled and skipped nodes
         self._placing: tuple[object, Future[MapPoints]] = (None, Future())  # load and model; the map being computed
-        self.map_patience = 0.2  # seconds for which a round of the loop waits for the map
-        self._quick_labels: Mapping[str, str] = {}
-        self.error = ""  # why the project cannot be read or updated
         self._failed_on: object = None
 
     @property
@@ -95,10 +95,14 @@ class Studio:
     def listed(self, which: str) -> Collection[str] | None:
         """The nodes of a list; None stands for all nodes."""
         if which == "doubted":
-            return [] if self.nodes is None else list(self.nodes.doubted)
-        snapshot = self.snapshot
-        lists: dict[str, Collection[str]] = {"mine": snapshot.labels, "skipped": snapshot.skipped}
-        return (lists | {"changed": self.changed, "chosen": self.chosen}).get(which)
+            return [] if self.nodes is None else self.nodes.doubted
+        lists = {
+            "mine": self.snapshot.labels,
+            "skipped": self.snapshot.skipped,
+            "changed": self.changed,
+            "chosen": self.chosen,
+        }
+        return lists.get(which)
 
     # Actions
 
@@ -126,7 +130,7 @@ class Studio:
 
     async def step(self) -> None:
         """Poll and update once. A failed update is retried after the next change."""
-        polled: tuple[object, ...] = ()
+        polled: tuple[object, ...] | None = None
         try:
             await self.poll()
             polled = self.snapshot, self.progress.state
@@ -134,11 +138,10 @@ class Studio:
                 return
             if self.snapshot.load:
                 await self._update()
-            error, polled = "", ()
+            self.error, self._failed_on = "", None
         except Exception as failure:
-            error = error_line(failure, self.error)
-        self._failed_on = (*polled, self.nodes) if polled else None
-        self.error = error
+            self.error = error_line(failure, self.error)
+            self._failed_on = polled and (*polled, self.nodes)
 
     async def poll(self) -> None:
         """Read the project."""
@@ -155,7 +158,7 @@ class Studio:
             return Snapshot()
         labels = project.labels()
         new = count_differences({} if nodes is None else nodes.fitted_labels, labels)
-        return Snapshot(state.load, state.source.title, project.classes, labels, project.skipped, new)
+        return Snapshot(state.load, state.title, project.classes, labels, project.skipped, new)
 
     async def _update(self) -> None:
         if self.nodes is None:
@@ -234,7 +237,7 @@ class Window:
         self._position = -1
         self._lock = asyncio.Lock()
         self._shown: object = None
-        self._draw_errors: dict[int, str] = {}  # errors of the last redraw; each is shown once
+        self._draw_errors: list[str] = []  # errors of the last redraw; each is shown once
         self._load = 0
         self._waiting = False  # whether the window waits for a node from the queue
 
@@ -249,7 +252,7 @@ class Window:
             try:
                 await action()
             except Exception as error:
-                self.show_error(error)
+                self.notify(error_line(error), True)
             await self._refresh()
         self.draw()
 
@@ -261,18 +264,14 @@ class Window:
         self.draw()
 
     def draw(self) -> None:
-        for number, update in enumerate(self.updates):
-            line = ""
+        before, self._draw_errors = self._draw_errors, []
+        for update in self.updates:
             try:
                 update()
             except Exception as error:
-                line = error_line(error, self._draw_errors.get(number, ""))
-                if line != self._draw_errors.get(number):
-                    self.notify(line, True)
-            self._draw_errors[number] = line
-
-    def show_error(self, error: Exception) -> None:
-        self.notify(error_line(error), True)
+                self._draw_errors.append(error_line(error, *before))
+                if self._draw_errors[-1] not in before:
+                    self.notify(self._draw_errors[-1], True)
 
     # Actions
 
@@ -288,7 +287,7 @@ class Window:
 
     async def label_as_new(self, node: str, name: str) -> None:
         """Add a class and label a node with it."""
-        await self.studio.change(partial(self.studio.project.add_class, name, node=node, window=self.window_name()))
+        await self.change(partial(self.studio.project.add_class, name, node=node))
         self._leave(node)
 
     async def list_nodes(self, which: str) -> None:
@@ -307,9 +306,9 @@ class Window:
             self.notify("This window has no change to undo.", False)
             return
         self.notify(f"Undone: {change.title}.", False)
-        nodes = [*change.labels, *([change.skipped] if change.skipped else [])]
-        if len(nodes) == 1:
-            await self.show(nodes[0])
+        node = change.skipped or next(iter(change.labels), None)
+        if node is not None and len(change.labels) < 2:
+            await self.show(node)
 
     async def next(self) -> None:
         self._waiting = False
@@ -351,12 +350,13 @@ class Window:
         sources, node, nodes = self._sources, self.node, studio.nodes
         view, upcoming = None, []
         if node is not None and nodes is not None:
-            following = [one for one in studio.queue if one not in studio.snapshot.done and one != node][:MAX_UPCOMING]
+            past = studio.snapshot.done | {node}
+            following = [one for one in studio.queue if one not in past][:MAX_UPCOMING]
             try:
                 view = await asyncio.to_thread(nodes.view, node)
                 upcoming = await asyncio.to_thread(nodes.listed, following)
             except Exception as error:  # the node can still be labelled or skipped
-                self.show_error(error)
+                self.notify(error_line(error), True)
                 view = NodeView(Node(node))
         self.view, self.upcoming, self.reason = view, upcoming, studio.queue.get(node or "", "")
         self._shown = sources
@@ -390,13 +390,13 @@ def count_differences(before: Mapping[str, str], now: Mapping[str, str]) -> int:
     return sum(before.get(node) != now.get(node) for node in {*before, *now})
 
 
-def error_line(error: Exception, previous: str = "") -> str:
+def error_line(error: Exception, *known: str) -> str:
     """An error as one line for the page. The traceback of an unexpected error is logged once."""
     if isinstance(error, InputError):
         return page_text(str(error))
     cause = " ".join(f"{type(error).__name__}: {error}".split())
     line = f"Unexpected error ({cause}). Your labels are saved. Continue, or reload the page; details are in the log."
-    if line != previous:
+    if line not in known:
         LOG.error("unexpected error in the studio", exc_info=error)
     return line
 
@@ -468,14 +468,14 @@ def fit_status(studio: Studio) -> FitStatus:
     needed = LABELS_BEFORE_FIT - studio.labels_since_fit
     parts = [plural(needed, "more label")] if needed > 0 else []
     if len(snapshot.classes) < 2:
-        parts.append(f"{'a second' if snapshot.classes else 'two'} class{'' if snapshot.classes else 'es'}")
+        parts.append("a second class" if snapshot.classes else "two classes")
     elif missing:
         names = ", ".join(missing[:MAX_NAMED_CLASSES]) + (", …" if len(missing) > MAX_NAMED_CLASSES else "")
         parts.append(f"one {'of' if len(missing) == 1 else 'each of'} {names}")
     elif len(classes) < 2:
         parts.append("one of another class")
     text = f"{kept}{', and '.join(parts)}, then it learns."
-    return FitStatus(title, text[:1].upper() + text[1:], "", may_teach)
+    return FitStatus(title, text[0].upper() + text[1:], "", may_teach)
 
 
 def plural(count: int, noun: str, ending: str = "s") -> str:

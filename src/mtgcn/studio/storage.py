@@ -119,11 +119,6 @@ class Source(Record):
     pictures: str = ""  # the folder that paths of pictures are relative to; "": none are shown
     given: str = ""  # identifies what was loaded, so that it is not loaded again; independent of roles
 
-    @property
-    def title(self) -> str:
-        """The dataset or the main file."""
-        return self.dataset or next(self.files[role] for role in get_args(Role) if role in self.files)
-
 
 class Change(Record):
     """A change by the user, with the values before and after."""
@@ -149,6 +144,14 @@ class State(Record):
     skipped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()  # old and new class names since the model was fitted
     history: tuple[Change, ...] = ()  # the last changes, for undo
+
+    @property
+    def title(self) -> str:
+        """The dataset or the main file; empty if no graph is loaded."""
+        source = self.source
+        if source is None:
+            return ""
+        return source.dataset or next(source.files[role] for role in get_args(Role) if role in source.files)
 
     def current_name(self, name: str) -> str:
         """The current name of a class of the model."""
