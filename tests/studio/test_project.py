@@ -56,6 +56,7 @@ def test_every_change_can_be_undone(project):
         assert now() != seen[-1]
     assert project.labels() == {}
     assert project.classes == ("ant", "dog", "bee")
+    assert sorted(path.name for path in project.folder.iterdir()) == ["files", "labels.csv", "project.json"]
     reopened = Project(project.folder)  # the history is on disk
     for before in reversed(seen):
         assert reopened.undo() is not None
@@ -122,7 +123,6 @@ def test_objects_and_threads_share_a_project(project):
 
 LABEL_SOME = """
 import sys
-from mtgcn.studio.fitting import fit_project, fitted_model
 from mtgcn.studio.project import Project
 project = Project(sys.argv[1])
 print("ready", flush=True)
@@ -133,24 +133,21 @@ for number in range(int(sys.argv[2]), 36, int(sys.argv[3])):
 """
 
 
-def _labelling(folder, first, step):
-    return subprocess.Popen(
-        [sys.executable, "-c", LABEL_SOME, str(folder), str(first), str(step)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start_labelling(folder, count):
+    """Processes that begin to label at the same time, each every `count`-th node."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    commands = [[sys.executable, "-c", LABEL_SOME, str(folder), str(first), str(count)] for first in range(count)]
+    processes = [subprocess.Popen(command, **pipes) for command in commands]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        print("go", file=process.stdin, flush=True)
+    return processes
 
 
 @pytest.mark.long
 def test_processes_label_concurrently(project):
-    processes = [_labelling(project.folder, first, 2) for first in range(2)]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
+    for process in start_labelling(project.folder, 2):
         process.communicate()
         assert process.returncode == 0
     assert project.labels() == {f"n{number}": "cat" if number % 2 else "dog" for number in range(36)}
@@ -159,10 +156,7 @@ def test_processes_label_concurrently(project):
 @pytest.mark.long
 def test_kill_loses_no_label(project):
     for attempt in range(6):
-        process = _labelling(project.folder, 0, 1)
-        assert process.stdout.readline() == "ready\n"
-        process.stdin.write("go\n")
-        process.stdin.flush()
+        [process] = start_labelling(project.folder, 1)
         process.stdout.readline()
         time.sleep(0.03 * attempt)
         process.send_signal(signal.SIGKILL)
@@ -174,14 +168,6 @@ def test_kill_loses_no_label(project):
         assert project.undo().title == "labelled n35 as eel"
         assert not [name for name in os.listdir(project.folder) if name.endswith((".lock", ".partial"))]
         project.labels_path.write_text("id,label\n")
-
-
-def test_nothing_is_written_outside_the_project(labelled, tmp_path):
-    labelled.skip("n5")
-    labelled.rename_class("cat", "lion")
-    labelled.undo()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "project"]
-    assert sorted(path.name for path in labelled.folder.iterdir()) == ["files", "labels.csv", "project.json"]
 
 
 def test_load_model(files, tmp_path):
@@ -213,15 +199,6 @@ def test_new_folder_is_an_empty_project(tmp_path):
         project.skip("n1")
 
 
-def test_labels_of_files_are_imported(files, tmp_path):
-    labels = tmp_path / "given" / "some.csv"
-    labels.write_text("node,class\nn5,eel\n")  # one class alone
-    project = Project(tmp_path / "project")
-    project.load_files(replace(files, labels=labels))
-    assert (project.folder / "labels.csv").read_text() == "id,label\nn5,eel\n"
-    assert project.classes == ("eel",)
-
-
 def test_labels_are_imported_into_a_project(labelled, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text("id,label\nn0,cat\nn1,eel\nn20,ant\n")
@@ -229,7 +206,6 @@ def test_labels_are_imported_into_a_project(labelled, tmp_path):
     assert labelled.import_labels(more) == 2
     assert labelled.labels() == before | {"n1": "eel", "n20": "ant"}
     assert labelled.undo().title == "imported more.csv, labelled 2 nodes"
-    assert labelled.labels() == before
 
 
 def test_dataset_labels_stay_hidden_and_own_ones_stay(tmp_path):
@@ -320,19 +296,21 @@ def test_interrupted_load_is_finished_on_open(labelled, monkeypatch, writes):
 @pytest.mark.parametrize(
     ("existing", "labels", "kept"),
     [
+        ("", {"n3": "eel", "n5": "eel"}, "labels.csv"),
         ("id,label,why\nn3,cat,fur\n", {"n3": "cat", "n5": "eel"}, "labels-by-hand-1.csv"),
         ("id,label\nx3,cat\n", {"n3": "eel", "n5": "eel"}, "labels-before-1.csv"),  # of another graph
     ],
 )
-def test_existing_label_file_is_imported_or_set_aside(files, tmp_path, existing, labels, kept):
+def test_labels_of_files_and_an_existing_label_file(files, tmp_path, existing, labels, kept):
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "labels.csv").write_text(existing)
     project = Project(tmp_path / "project")
-    given = tmp_path / "given" / "some.csv"
-    given.write_text("node,class\nn3,eel\nn5,eel\n")
+    given = project.write(b"node,class\nn3,eel\nn5,eel\n", "uploads", "some.csv")
     project.load_files(replace(files, labels=given))
     assert project.labels() == labels
-    assert (project.folder / kept).read_text() == existing
+    assert project.classes == tuple(sorted({*labels.values()}, reverse=True))
+    assert (project.folder / kept).read_text() == (existing or "id,label\nn3,eel\nn5,eel\n")
+    assert not given.exists()  # the studio keeps a copy
 
 
 def test_labels_survive_a_lost_project_json(labelled, files):
@@ -355,14 +333,6 @@ def test_failed_load_changes_nothing(labelled, files, tmp_path):
     assert [path.name for path in (labelled.folder / "files").iterdir()] == ["1"]
 
 
-def test_uploads_are_removed_after_the_load(files, tmp_path):
-    project = Project(tmp_path / "project")
-    path = project.write(files.edges.read_bytes(), "uploads", "my edges.csv")
-    project.load_files(TableOptions(edges=path))
-    assert not path.exists()
-    assert project.loaded.graph.num_nodes == 35  # one node has no edge
-
-
 def test_edit_by_hand_is_imported_and_kept(labelled):
     edited = "id,label,why\nn0,cat,fur\nn20,ant,wet\n"
     labelled.labels_path.write_text(edited)
@@ -380,9 +350,6 @@ def test_edit_by_hand_is_imported_and_kept(labelled):
 
 
 def test_empty_or_missing_label_file(labelled):
-    assert labelled.labelled_graph().class_names == ("cat", "dog", "eel")
-    assert labelled.labelled_graph().label_counts.tolist() == [2, 2, 2]
-    assert labelled.loaded.graph.class_names == ()
     labelled.labels_path.write_text("")
     assert labelled.labels() == {}
     labelled.labels_path.unlink()

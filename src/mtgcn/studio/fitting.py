@@ -226,7 +226,7 @@ def fitted_model(project: Project) -> GraphModel | None:
 def first_answer(project: Project) -> GraphModel:
     """A quick first model: label propagation or, without edges, a model of the features alone."""
     check_labels(project)
-    graph = project.labelled_graph()
+    graph = project.loaded.labelled(project.labels())
     with collected_notes():
         method = method_from_text("lp" if graph.num_edges else "logistic", [])
         return GraphModel(method, device="cpu", random_state=0).fit_graph(graph)
@@ -237,7 +237,7 @@ def fit_project(project: Project, options: FitOptions) -> bool:
     computations of the previous model were reused."""
     check_labels(project)
     with stage("reading"):
-        state, graph = project.state, project.labelled_graph()
+        state, graph = project.state, project.loaded.labelled(project.labels())
         previous, model = fitted_model(project), options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
     refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed

@@ -94,7 +94,7 @@ class LabelView(View):
             button("Teach now", partial(self.window.act, studio.fit), "link", data_keep="teach")
         if studio.nodes is not None and studio.nodes.quick:
             tag("span", "A first answer is shown until then.", "soft")
-        if studio.changed and studio.progress.state != "running":
+        if studio.changed and studio.worker.progress.state != "running":
             tag("span", f"{plural(len(studio.changed), 'node')} changed.", "soft")
             button("Show", partial(self.window.act, partial(self.window.list_nodes, "changed")), "link")
         if studio.nodes is not None and studio.nodes.loaded.truth:

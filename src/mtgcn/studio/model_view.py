@@ -43,7 +43,7 @@ class ModelView(View):
     def update(self) -> None:
         if "hidden" in self.pane.classes:
             return
-        studio, progress = self.studio, self.studio.progress
+        studio, progress = self.studio, self.studio.worker.progress
         running = progress.state == "running"
         status = fit_status(studio)
         if self.changed("state", status):

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.storage.files import PARTIAL
 from mtgcn.studio.source import FILES, LoadedGraph, copy_files, copy_model, read_source
@@ -115,10 +114,6 @@ class Project(ProjectFolder):
     def classes(self) -> tuple[str, ...]:
         """The classes in the order of their number keys."""
         return tuple(dict.fromkeys([*self.state.classes, *sorted(set(self.labels().values()))]))
-
-    def labelled_graph(self) -> Graph:
-        """The graph with its labels; classes in the order of `mtgcn fit`."""
-        return self.loaded.labelled(self.labels())
 
     # Loading. When another graph is loaded, the current one is set aside with its labels and model.
 

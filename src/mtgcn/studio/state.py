@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from mtgcn.errors import InputError
 from mtgcn.storage.files import current_path
-from mtgcn.studio.fitting import FitWorker, MapPoints, Progress, first_answer, fitted_model, map_points
+from mtgcn.studio.fitting import FitWorker, MapPoints, first_answer, fitted_model, map_points
 from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.project import Project
 
@@ -84,10 +84,6 @@ class Studio:
         self._failed_on: object = None
 
     @property
-    def progress(self) -> Progress:
-        return self.worker.progress
-
-    @property
     def has_model(self) -> bool:
         """Whether there is a model other than a first answer."""
         return self.nodes is not None and self.nodes.model is not None and not self.nodes.quick
@@ -96,21 +92,11 @@ class Studio:
         """The nodes of a list; None stands for all nodes."""
         if which == "doubted":
             return [] if self.nodes is None else self.nodes.doubted
-        lists = {
-            "mine": self.snapshot.labels,
-            "skipped": self.snapshot.skipped,
-            "changed": self.changed,
-            "chosen": self.chosen,
-        }
+        own = self.snapshot
+        lists = {"mine": own.labels, "skipped": own.skipped, "changed": self.changed, "chosen": self.chosen}
         return lists.get(which)
 
     # Actions
-
-    async def change(self, action: Callable[[], T]) -> T:
-        """Change the project in a thread, and read it again at once."""
-        result = await asyncio.to_thread(action)
-        await self.poll()
-        return result
 
     async def fit(self) -> None:
         """Start a fit to the current labels."""
@@ -133,7 +119,7 @@ class Studio:
         polled: tuple[object, ...] | None = None
         try:
             await self.poll()
-            polled = self.snapshot, self.progress.state
+            polled = self.snapshot, self.worker.progress.state
             if self._failed_on == (*polled, self.nodes):
                 return
             if self.snapshot.load:
@@ -182,13 +168,16 @@ class Studio:
         placing = asyncio.wrap_future(self._placing[1])  # the queue is updated while a large map is computed
         if (await asyncio.wait([placing], timeout=self.map_patience))[0] and self.nodes is nodes:
             self.points = placing.result()
-        if self.nodes is nodes:
-            await self._fit_if_due()
+        due = self.auto_fit and self.labels_since_fit >= LABELS_BEFORE_FIT and not self.missing_classes
+        classes = {*self.snapshot.labels.values()}
+        if self.nodes is nodes and due and len(classes) > 1 and self.worker.progress.state != "running":
+            await self.fit()
 
     def _read_nodes(self) -> Nodes:
         """The nodes with the model on disk; during a fit, with the previous model or a first answer."""
-        nodes, state, version = self.nodes, self.project.state, None
-        if nodes is not None and self.progress.state == "running":
+        nodes, state, running = self.nodes, self.project.state, self.worker.progress.state == "running"
+        version: object = None
+        if nodes is not None and running:
             version = nodes.version
         else:
             with contextlib.suppress(FileNotFoundError):
@@ -197,8 +186,8 @@ class Studio:
             nodes = Nodes(self.project, fitted_model(self.project), version)
         elif nodes.renamed != state.renamed:
             nodes = Nodes(self.project, nodes.model, version, quick=nodes.quick)
-        labels, running = self.snapshot.labels, self.progress.state == "running" and nodes.quick
-        known = labels == self._quick_labels or running  # leaves the processor to a running fit
+        labels = self.snapshot.labels
+        known = labels == self._quick_labels or (running and nodes.quick)  # leaves the processor to a running fit
         if (nodes.model is None or nodes.quick) and len({*labels.values()}) > 1 and not known:
             self._quick_labels = labels
             with contextlib.suppress(InputError):
@@ -214,12 +203,6 @@ class Studio:
     def missing_classes(self) -> list[str]:
         """The classes without a label before the first fit."""
         return [] if self.has_model else [name for name, count in self.snapshot.label_counts.items() if not count]
-
-    async def _fit_if_due(self) -> None:
-        """Fit after some new labels, the first time once every class has one."""
-        due = self.auto_fit and self.labels_since_fit >= LABELS_BEFORE_FIT and not self.missing_classes
-        if due and len({*self.snapshot.labels.values()}) > 1 and self.progress.state != "running":
-            await self.fit()
 
 
 class Window:
@@ -277,7 +260,9 @@ class Window:
 
     async def change(self, method: Callable[..., T], *values: object) -> T:
         """Call a method that changes the project, on behalf of this window."""
-        return await self.studio.change(partial(method, *values, window=self.window_name()))
+        result = await asyncio.to_thread(partial(method, *values, window=self.window_name()))
+        await self.studio.poll()
+        return result
 
     async def label(self, node: str, name: str | None) -> None:
         """Label a node and, if it is shown, go on to the next; None removes the label."""
@@ -446,7 +431,7 @@ class FitStatus:
 
 
 def fit_status(studio: Studio) -> FitStatus:
-    progress, snapshot = studio.progress, studio.snapshot
+    progress, snapshot = studio.worker.progress, studio.snapshot
     if not snapshot.load:
         return FitStatus("No graph yet", "Load a graph under Data.")
     if progress.state == "running":
