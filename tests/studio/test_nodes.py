@@ -11,7 +11,7 @@ from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
 from mtgcn.studio import nodes as module
-from mtgcn.studio.fitting import FitOptions, first_answer, fit_project, fitted_model
+from mtgcn.studio.fitting import first_answer, fit_project, fitted_model
 from mtgcn.studio.nodes import SKIPPED, Cell, Nodes, Query, picture_url
 from mtgcn.studio.project import Project
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
@@ -143,8 +143,7 @@ def test_renamed_and_merged_classes(fitted):
 
 
 def test_method_without_peers(labelled):
-    fit_project(labelled, FitOptions("lp", folds=0))
-    nodes = Nodes(labelled, fitted_model(labelled))
+    nodes = Nodes(labelled, first_answer(labelled))
     assert nodes.listed(["n4"])[0].peers == {}
     assert nodes.disputed(50) == []
 
@@ -163,11 +162,10 @@ def test_downloads_match_mtgcn_predict(fitted, tmp_path):
     assert fitted.export("labels.csv") == fitted.project.labels_path.read_bytes()
 
 
-def test_downloads_that_do_not_exist(project):
-    with pytest.raises(InputError, match="There is no model yet"):
-        Nodes(project).export("model.zip")
-    with pytest.raises(InputError, match="unknown download"):
-        Nodes(project).export("project.json")
+@pytest.mark.parametrize(("name", "reason"), [("model.zip", "no model yet"), ("project.json", "unknown download")])
+def test_downloads_that_do_not_exist(project, name, reason):
+    with pytest.raises(InputError, match=reason):
+        Nodes(project).export(name)
 
 
 # Queue
