@@ -109,7 +109,7 @@ class DataView(View):
                 bullets(graph.preprocessing.lines(), "small soft")
         files = nodes.loaded.files
         if files is not None and files.nodes:
-            change = partial(self.window.act, partial(self._change_roles, files))
+            change = partial(self.window.act, self._change_roles, files)
             button("Change the roles of the columns", change, id="change-roles")
         if kept := self.studio.project.kept():
             tag("h3", "Earlier graphs, with their labels")
@@ -153,7 +153,7 @@ class DataView(View):
 
     async def _change(self, method: Callable[..., object], *values: object) -> None:
         self.changed(self._classes)  # redraws, which resets the fields to the stored names
-        await self.window.act(lambda: self.window.change(method, *values))
+        await self.window.act(self.window.change, method, *values)
 
     # Loading
 
@@ -180,28 +180,25 @@ class DataView(View):
             label=title,
             auto_upload=True,
             max_file_size=MAX_UPLOAD_BYTES,
-            on_upload=partial(self._receive, role),
+            on_upload=lambda event: self.window.act(self._receive, role, event),
             on_rejected=partial(self.window.notify, advice, True),
         )
         field.props(f"accept={','.join(suffixes)},.gz flat bordered").classes(role)
 
     async def _receive(self, role: str, event: UploadEventArguments) -> None:
-        async def action() -> None:
-            path = self.studio.project.path(UPLOADS, token_hex(8), event.file.name)  # windows may upload the same name
-            await event.file.save(path)
-            event.sender.run_method("reset")  # another file may be chosen
-            if role == "import":
-                count = await self.window.change(self.studio.project.import_labels, path)
-                self.window.notify(f"{plural(count, 'label')} changed. Undo on Label reverts it.", False)
-                return
-            if self._loaded.given and role in ("nodes", "graph"):  # of other nodes, to which labels do not belong
-                self._reset_import()
-            self._uploaded[role] = path
-            event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
-            if role in ("nodes", "edges") and "nodes" in self._uploaded:
-                await self._guess_roles(TableOptions(edges=self._uploaded.get("edges")))
-
-        await self.window.act(action)
+        path = self.studio.project.path(UPLOADS, token_hex(8), event.file.name)  # windows may upload the same name
+        await event.file.save(path)
+        event.sender.run_method("reset")  # another file may be chosen
+        if role == "import":
+            count = await self.window.change(self.studio.project.import_labels, path)
+            self.window.notify(f"{plural(count, 'label')} changed. Undo on Label reverts it.", False)
+            return
+        if self._loaded.given and role in ("nodes", "graph"):  # of other nodes, to which labels do not belong
+            self._reset_import()
+        self._uploaded[role] = path
+        event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
+        if role in ("nodes", "edges") and "nodes" in self._uploaded:
+            await self._guess_roles(TableOptions(edges=self._uploaded.get("edges")))
 
     async def _change_roles(self, files: TableOptions) -> None:
         """Show the import step for the loaded files with their current roles."""

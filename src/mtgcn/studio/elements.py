@@ -122,7 +122,7 @@ class View(ABC):
         return classes.index(name) if name in classes else None
 
     async def show_node(self, node: str) -> None:
-        await self.window.act(lambda: self.window.show(node))
+        await self.window.act(self.window.show, node)
 
     def draw_node(self, node: Node, text: str) -> None:
         """Draw a button that shows a node, with its class and a text about it."""

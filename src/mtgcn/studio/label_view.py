@@ -44,7 +44,7 @@ class LabelView(View):
             tag("button", "Add and label", type="submit")
         self._add.on(
             "submit.prevent",
-            lambda event: window.act(lambda: window.label_as_new(*map(str, event.args))),
+            lambda event: window.act(window.label_as_new, *map(str, event.args)),
             js_handler=f"(event) => {{ const field = event.target.querySelector('input'), name = field.value; "
             f"field.value = ''; field.blur(); document.querySelector('#queue .classes button')?.focus(); "
             f"emit({SHOWN_NODE}, name); }}",  # so that the keys of the classes work again
@@ -84,7 +84,7 @@ class LabelView(View):
     def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
         """A button that acts on the shown node."""
         made = tag("button", type="button", **attributes)
-        return on_value(made, "click", lambda node: self.window.act(lambda: action(node)), SHOWN_NODE)
+        return on_value(made, "click", partial(self.window.act, action), SHOWN_NODE)
 
     def _draw_line(self) -> None:
         """Draw the status line: the state of the fit, or what it needs."""
@@ -96,7 +96,7 @@ class LabelView(View):
             tag("span", "A first answer is shown until then.", "soft")
         if studio.changed and studio.worker.progress.state != "running":
             tag("span", f"{plural(len(studio.changed), 'node')} changed.", "soft")
-            button("Show", partial(self.window.act, partial(self.window.list_nodes, "changed")), "link")
+            button("Show", partial(self.window.act, self.window.list_nodes, "changed"), "link")
         if studio.nodes is not None and studio.nodes.loaded.truth:
             title = "Hide the score" if self._shows_practice else "Practice score"
             button(title, self._toggle_practice, "link", data_keep="practice")

@@ -82,7 +82,7 @@ class MapPane(View):
         numbers = np.flatnonzero(np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8), bitorder="little"))
         if len(numbers):
             self.studio.chosen = list(map(self._id, numbers.tolist()))
-            await self.window.act(partial(self.window.list_nodes, "chosen"))
+            await self.window.act(self.window.list_nodes, "chosen")
 
     def _draw_legend(self) -> None:
         assert self._map is not None

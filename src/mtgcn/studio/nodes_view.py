@@ -10,6 +10,7 @@ from typing import Any
 
 from nicegui import ui
 
+from mtgcn.errors import InputError
 from mtgcn.studio.elements import View, button, choice, on_value, tag
 from mtgcn.studio.nodes import CERTAINTIES, Query
 from mtgcn.studio.state import Window, plural
@@ -88,7 +89,7 @@ class NodesView(View):
     def _draw_filters(self) -> None:
         classes = {"": "every class"} | {name: name for name in self.studio.snapshot.classes}
         certainties = {"": "any certainty"} | {name: name for name in CERTAINTIES}
-        choice("Which nodes", LISTS, self.window.listed, self._list)
+        choice("Which nodes", LISTS, self.window.listed, partial(self.window.act, self._list))
         choice("Class", classes, self._query.get("class_name", ""), partial(self._filter, "class_name"))
         choice("Certainty", certainties, self._query.get("certainty", ""), partial(self._filter, "certainty"))
 
@@ -99,9 +100,10 @@ class NodesView(View):
             tag("span", "Label as", "soft small")
             names = {name: name for name in classes}
             choice("Class for the selected nodes", names, self._class, partial(setattr, self, "_class"))
-            button("the selected", partial(self._label, False, False), "main", data_keep="selected")
-            button("all found", partial(self._label, True, False), id="label-found", data_keep="found")
-            button("Remove labels of the selected", partial(self._label, False, True), data_keep="remove")
+            label = partial(self.window.act, self._label)
+            button("the selected", partial(label, False, False), "main", data_keep="selected")
+            button("all found", partial(label, True, False), id="label-found", data_keep="found")
+            button("Remove labels of the selected", partial(label, False, True), data_keep="remove")
         button("Undo", partial(self.window.act, self.window.undo), data_keep="undo")
 
     def _draw_grid(self) -> None:
@@ -164,13 +166,10 @@ class NodesView(View):
         self.window.draw()
 
     async def _list(self, which: str) -> None:
-        async def action() -> None:
-            if which == "doubted":
-                self.window.notify("Predicting each label from the others.", False)
-                await asyncio.to_thread(self.studio.listed, which)
-            self.window.listed = which
-
-        await self.window.act(action)
+        if which == "doubted":
+            self.window.notify("Predicting each label from the others.", False)
+            await asyncio.to_thread(self.studio.listed, which)
+        self.window.listed = which
 
     async def _click(self, event: Any) -> None:
         if event.args.get("colId") == "title":
@@ -179,7 +178,7 @@ class NodesView(View):
 
     async def _edit(self, event: Any) -> None:
         node, name = event.args["data"]["id"], event.args.get("newValue")
-        await self.window.act(partial(self.window.change, self.studio.project.label, node, name or None))
+        await self.window.act(self.window.change, self.studio.project.label, node, name or None)
 
     async def _label(self, all_found: bool, remove: bool) -> None:
         assert self._grid is not None
@@ -192,10 +191,9 @@ class NodesView(View):
         else:
             chosen = [row["id"] for row in await grid.get_selected_rows()]
         if not chosen:
-            self.window.notify("No node is selected; tick some in the first column.", False)
-            return
+            raise InputError("No node is selected; tick some in the first column.")
         name = None if remove else self._class
-        await self.window.act(partial(self.window.change, self.studio.project.label, chosen, name))
+        await self.window.change(self.studio.project.label, chosen, name)
         grid.run_grid_method("deselectAll")
         what = "Removed the labels of" if remove else f"Labelled as {name}:"
         self.window.notify(f"{what} {plural(len(chosen), 'node')}. Undo reverts it.", False)

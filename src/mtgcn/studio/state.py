@@ -34,7 +34,7 @@ MAX_NAMED_CLASSES = 3  # classes without a label that are named
 LOG = logging.getLogger("mtgcn")
 
 T = TypeVar("T")
-Action = Callable[[], Awaitable[object]]
+Action = Callable[..., Awaitable[object]]
 Notify = Callable[[str, bool], None]  # shows a message; the flag marks errors
 
 
@@ -229,11 +229,11 @@ class Window:
         """The shown node."""
         return self._history[self._position] if self._history else None
 
-    async def act(self, action: Action) -> None:
+    async def act(self, action: Action, *values: object) -> None:
         """Run an action and redraw; errors are shown as messages."""
         async with self._lock:
             try:
-                await action()
+                await action(*values)
             except Exception as error:
                 self.notify(error_line(error), True)
             await self._refresh()
