@@ -135,7 +135,7 @@ class DataView(View):
                     field = tag("input", type="text", value=name, aria_label=f"Name of class {name}", data_class=name)
                     on_value(field, "change", partial(self._change, project.rename_class, name))
                     tag("span", plural(count, "label"), "soft small number")
-                    up = button("↑", partial(self._change, project.move_class, name, -1), "quiet")
+                    up = button("↑", partial(self._change, project.move_class, name, -1))
                     up.attributes(aria_label=f"Move class {name} up", aria_disabled=None if number else "true")
                     others = {f"into {other}": f"merge into {other}" for other in counts if other != name}
                     options = {"": "more …"} | others | {"delete": f"delete, with {plural(count, 'label')}"}

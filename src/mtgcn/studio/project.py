@@ -1,11 +1,4 @@
-"""A project of the studio: a graph, its labels and a model in one folder.
-
-    project/
-      labels.csv      id,label: for `mtgcn fit --labels`; may be edited by hand
-      project.json    the source of the graph, the classes, the skipped nodes, the last changes
-      files/N/        copies of the files of load N
-      model/          the last fitted model, for `mtgcn predict`
-      kept/N/         labels.csv, project.json and model/ of load N, set aside when another graph was loaded
+"""A project of the studio: a graph, its labels and a model in one folder, whose files docs/studio.md lists.
 
 Every change is a read-modify-write under a lock and is on disk when the method returns. Windows and processes that
 share a project never overwrite each other's labels, edits by hand are respected, and killing a process loses no label.
