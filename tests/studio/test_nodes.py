@@ -110,7 +110,7 @@ def test_prediction_of_a_node(fitted):
     assert one.predicted == one.class_name == model.transduction_[4]
     assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
     assert one.class_text == f"{one.predicted}, {100 * one.confidence:.0f} %"
-    assert list(one.peers) == list(model.peer_report_.names)
+    assert one.peers == [model.classes_[number] for number in model.peer_distributions_[:, 4].argmax(axis=1)]
     assert sum(fitted.predicted_counts().values()) == fitted.unlabelled.sum() == 30
 
 
@@ -144,7 +144,7 @@ def test_renamed_and_merged_classes(fitted):
 
 def test_method_without_peers(labelled):
     nodes = Nodes(labelled, first_answer(labelled))
-    assert nodes.listed(["n4"])[0].peers == {}
+    assert nodes.listed(["n4"])[0].peers == []
     assert nodes.disputed(50) == []
 
 

@@ -313,15 +313,6 @@ def test_labels_of_files_and_an_existing_label_file(files, tmp_path, existing, l
     assert not given.exists()  # the studio keeps a copy
 
 
-def test_labels_survive_a_lost_project_json(labelled, files):
-    before = labelled.labels()
-    (labelled.folder / "project.json").unlink()
-    again = Project(labelled.folder)
-    assert again.state.source is None
-    again.load_files(files)
-    assert again.labels() == before
-
-
 def test_failed_load_changes_nothing(labelled, files, tmp_path):
     broken = tmp_path / "broken.csv"
     broken.write_text("source,target\nn1\n")

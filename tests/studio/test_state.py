@@ -208,12 +208,11 @@ def driver(studio):
 
 
 def test_shows_the_first_node_of_the_queue(driver, studio):
-    first, *others = list(studio.queue) if driver.act() is None else studio.queue
-    window = driver.window
+    driver.act()
+    window, first = driver.window, next(iter(studio.queue))
     assert window.node == window.view.node.id == first
     assert window.reason == studio.queue[first]
     assert "colour" in {cell.column for cell in window.view.attributes}
-    assert [node.id for node in window.upcoming] == others[:5]
 
 
 def test_label_shows_the_next_node(driver, studio, project):

@@ -45,11 +45,6 @@ FIELDS = {
 }
 ROLES = {"": "choose …"} | {role: role for role in ("id", "label", "name", "feature", "text", "picture", "ignore")}
 MORE_ROLES = {"number": "number", "category": "category"}  # roles of columns that cannot be read as they are
-SHOW_STEP = """
-    const step = document.getElementById("import-step");
-    step.scrollIntoView();
-    step.querySelector("select").focus({ preventScroll: true });
-"""
 
 
 class DataView(View):
@@ -239,7 +234,7 @@ class DataView(View):
                         for cell in row:
                             tag("td", cell)
         if self._loaded.given:
-            ui.run_javascript(SHOW_STEP)
+            ui.run_javascript("document.querySelector('#import-step select').focus()")
 
     @property
     def _undecided(self) -> list[str]:

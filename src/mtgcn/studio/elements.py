@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
-from mtgcn.studio.nodes import Node
 from mtgcn.studio.state import Window
 
 Handler = Callable[[], Awaitable[None] | None]
@@ -123,15 +121,6 @@ class View(ABC):
 
     async def show_node(self, node: str) -> None:
         await self.window.act(self.window.show, node)
-
-    def draw_node(self, node: Node, text: str) -> None:
-        """Draw a button that shows a node, with its class and a text about it."""
-        with button("", partial(self.show_node, node.id), "node"):
-            if node.picture is not None:
-                tag("img", classes="small-picture", src=node.picture, alt="")
-            swatch(self.class_number(node.class_name))
-            tag("span", node.title, "name")
-            tag("span", text, "class")
 
 
 class Keys(Element, component="static/keys.js"):

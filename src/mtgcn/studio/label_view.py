@@ -38,7 +38,6 @@ class LabelView(View):
             self._map = MapPane(window)
             with tag("section", classes="pane", aria_label="Neighbourhood"):
                 self._around = tag("div", classes="stack", id="around")
-                self._upcoming = tag("div", classes="stack upcoming", id="upcoming")
         with self._add:
             tag("input", type="text", placeholder="another class", aria_label="Another class", id="another-class")
             tag("button", "Add and label", type="submit")
@@ -77,7 +76,6 @@ class LabelView(View):
         practice = self._shows_practice, studio.nodes, len(snapshot.labels)
         self.redraw(self._line, self._draw_line, fit_status(studio), studio.changed, *practice)
         self.redraw(self._evidence, self._draw_evidence, view, studio.queue)
-        self.redraw(self._upcoming, self._draw_upcoming, self.window.upcoming)
         self.redraw(self._around, self._draw_around, view, snapshot.classes, self._explained)
         self._map.update()
 
@@ -163,14 +161,6 @@ class LabelView(View):
         if self.window.reason:
             tag("p", f"Why this node: {self.window.reason}", "why")
 
-    def _draw_upcoming(self) -> None:
-        if self.window.upcoming:
-            tag("h3", "Next in the queue")
-            with tag("ul", classes="neighbours"):
-                for node in self.window.upcoming:
-                    with tag("li"):
-                        self.draw_node(node, f"{node.predicted}?" if node.predicted else "")
-
     # Neighbourhood
 
     def _draw_around(self) -> None:
@@ -203,13 +193,22 @@ class LabelView(View):
         bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
         ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
 
+    def _draw_node(self, node: Node) -> None:
+        """Draw a button that shows a node, with its class."""
+        with button("", partial(self.show_node, node.id), "node"):
+            if node.picture is not None:
+                tag("img", classes="small-picture", src=node.picture, alt="")
+            swatch(self.class_number(node.class_name))
+            tag("span", node.title, "name")
+            tag("span", node.class_text, "class")
+
     def _draw_neighbours(self, view: NodeView) -> None:
         """Draw the neighbours, with their columns next to those of the node, if any."""
         if not view.compared:
             with tag("ul", classes="neighbours"):
                 for one in view.neighbours:
                     with tag("li"):
-                        self.draw_node(one, one.class_text)
+                        self._draw_node(one)
             return
         with tag("div", classes="scroll compared", tabindex="0", aria_label="Neighbours"), tag("table"):
             with tag("thead"), tag("tr"):
@@ -220,6 +219,6 @@ class LabelView(View):
                     cells = {cell.column: cell.value for cell in one.cells}
                     with tag("tr", classes="own" if one is view.node else ""):
                         with tag("th", scope="row"):
-                            self.draw_node(one, one.class_text)
+                            self._draw_node(one)
                         for column in view.compared:
                             tag("td", cells.get(column, ""))

@@ -115,7 +115,7 @@ class ModelView(View):
             return
         with table("Nodes on which the peers disagree", "node", "class", "probability", "predictions of the peers"):
             for one in disputed:
-                peers = ", ".join(f"{count} × {name}" for name, count in Counter(one.peers.values()).most_common())
+                peers = ", ".join(f"{count} × {name}" for name, count in Counter(one.peers).most_common())
                 with tag("tr"):
                     with tag("td"):
                         if one.picture is not None:

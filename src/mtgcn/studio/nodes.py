@@ -60,7 +60,7 @@ class Node:
     predicted: str | None = None
     confidence: float = 0.0  # probability of the predicted class
     probabilities: Mapping[str, float] = field(default_factory=dict)  # probabilities by class
-    peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
+    peers: Sequence[str] = ()  # class predicted by each peer, for methods with peers
 
     @property
     def title(self) -> str:
@@ -155,15 +155,13 @@ class Nodes:
         probabilities: dict[str, float] = {}
         for name, share in zip(names, model.label_distributions_[index].tolist(), strict=True):
             probabilities[name] = probabilities.get(name, 0.0) + share
-        by_peer = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
-        report = model.peer_report_
-        peers = [f"peer {number + 1}" for number in range(len(by_peer))] if report is None else report.names
+        peers = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
         return replace(
             about,
             predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
-            peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
+            peers=[names[one] for one in peers],
         )
 
     def _cells(self, index: int) -> list[Cell]:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -28,7 +29,6 @@ POLL_SECONDS = 0.25
 QUEUE_LENGTH = 12
 MIN_QUEUE_LENGTH = 6  # shorter queues are refilled
 LABELS_BEFORE_FIT = 5  # number of new labels that start a fit
-MAX_UPCOMING = 5
 KEYS = "1234567890abcdefghijklmnopqrtvwxyz"  # keys of classes; s skips and u undoes
 MAX_NAMED_CLASSES = 3  # classes without a label that are named
 LOG = logging.getLogger("mtgcn")
@@ -52,10 +52,7 @@ class Snapshot:
     @property
     def label_counts(self) -> dict[str, int]:
         """Number of labels per class."""
-        counts = dict.fromkeys(self.classes, 0)
-        for name in self.labels.values():
-            counts[name] = counts.get(name, 0) + 1
-        return counts
+        return dict.fromkeys(self.classes, 0) | dict(Counter(self.labels.values()))
 
     @property
     def done(self) -> set[str]:
@@ -212,7 +209,6 @@ class Window:
         self.studio, self.notify, self.window_name = studio, notify, window_name
         self.view: NodeView | None = None
         self.reason = ""  # why the node is in the queue
-        self.upcoming: list[Node] = []  # the next nodes in the queue
         self.go: Callable[[str], None] = lambda view: None  # shows a view
         self.listed = ""  # the list in the view of nodes
         self.updates: list[Callable[[], None]] = []  # redraw the parts of the page whose data changed
@@ -333,17 +329,14 @@ class Window:
         if self.node is None or self._waiting:
             self._waiting = not self._forward()
         sources, node, nodes = self._sources, self.node, studio.nodes
-        view, upcoming = None, []
+        view = None
         if node is not None and nodes is not None:
-            past = studio.snapshot.done | {node}
-            following = [one for one in studio.queue if one not in past][:MAX_UPCOMING]
             try:
                 view = await asyncio.to_thread(nodes.view, node)
-                upcoming = await asyncio.to_thread(nodes.listed, following)
             except Exception as error:  # the node can still be labelled or skipped
                 self.notify(error_line(error), True)
                 view = NodeView(Node(node))
-        self.view, self.upcoming, self.reason = view, upcoming, studio.queue.get(node or "", "")
+        self.view, self.reason = view, studio.queue.get(node or "", "")
         self._shown = sources
 
     @property
