@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
+from mtgcn.studio.nodes import Node
 from mtgcn.studio.state import Window
 
 Handler = Callable[[], Awaitable[None] | None]
@@ -120,7 +122,18 @@ class View(ABC):
         return classes.index(name) if name in classes else None
 
     async def show_node(self, node: str) -> None:
+        """Show a node in the view for labelling."""
         await self.window.act(self.window.show, node)
+        self.window.go("Label")
+
+    def draw_node(self, node: Node) -> None:
+        """Draw a button that shows a node, with its class."""
+        with button("", partial(self.show_node, node.id), "node"):
+            if node.picture is not None:
+                tag("img", classes="small-picture", src=node.picture, alt="")
+            swatch(self.class_number(node.class_name))
+            tag("span", node.title, "name")
+            tag("span", node.class_text, "class")
 
 
 class Keys(Element, component="static/keys.js"):

@@ -193,22 +193,13 @@ class LabelView(View):
         bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
         ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
 
-    def _draw_node(self, node: Node) -> None:
-        """Draw a button that shows a node, with its class."""
-        with button("", partial(self.show_node, node.id), "node"):
-            if node.picture is not None:
-                tag("img", classes="small-picture", src=node.picture, alt="")
-            swatch(self.class_number(node.class_name))
-            tag("span", node.title, "name")
-            tag("span", node.class_text, "class")
-
     def _draw_neighbours(self, view: NodeView) -> None:
         """Draw the neighbours, with their columns next to those of the node, if any."""
         if not view.compared:
             with tag("ul", classes="neighbours"):
                 for one in view.neighbours:
                     with tag("li"):
-                        self._draw_node(one)
+                        self.draw_node(one)
             return
         with tag("div", classes="scroll compared", tabindex="0", aria_label="Neighbours"), tag("table"):
             with tag("thead"), tag("tr"):
@@ -219,6 +210,6 @@ class LabelView(View):
                     cells = {cell.column: cell.value for cell in one.cells}
                     with tag("tr", classes="own" if one is view.node else ""):
                         with tag("th", scope="row"):
-                            self._draw_node(one)
+                            self.draw_node(one)
                         for column in view.compared:
                             tag("td", cells.get(column, ""))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 
 from nicegui import ui
 
@@ -113,23 +112,13 @@ class ModelView(View):
         if not disputed:
             tag("p", "All peers predict the same classes.", "soft")
             return
-        with table("Nodes on which the peers disagree", "node", "class", "probability", "predictions of the peers"):
+        with table("Nodes on which the peers disagree", "node and class", "predictions of the peers"):
             for one in disputed:
                 peers = ", ".join(f"{count} × {name}" for name, count in Counter(one.peers).most_common())
                 with tag("tr"):
                     with tag("td"):
-                        if one.picture is not None:
-                            tag("img", classes="small-picture", src=one.picture, alt="")
-                        button(one.title, partial(self._show, one.id), "link")
-                    with tag("td"):
-                        swatch(self.class_number(one.predicted))
-                        tag("span", one.predicted)
-                    tag("td", f"{100 * one.confidence:.0f} %")
+                        self.draw_node(one)
                     tag("td", peers, "soft")
-
-    async def _show(self, node: str) -> None:
-        await self.show_node(node)
-        self.window.go("Label")
 
 
 def table(title: str, *columns: str) -> Tag:

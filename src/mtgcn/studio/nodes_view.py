@@ -174,7 +174,6 @@ class NodesView(View):
     async def _click(self, event: Any) -> None:
         if event.args.get("colId") == "title":
             await self.show_node(event.args["data"]["id"])
-            self.window.go("Label")
 
     async def _edit(self, event: Any) -> None:
         node, name = event.args["data"]["id"], event.args.get("newValue")

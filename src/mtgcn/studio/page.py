@@ -186,9 +186,10 @@ class Page(View):
         self.window.draw()
 
     def _go_and_focus(self, title: str) -> None:
-        """Show another view after an action and move the focus there."""
-        self.go(title)
-        self._tabs[title].run_method("focus")
+        """Show a view after an action and move the focus there, unless it is shown already."""
+        if "hidden" in self._panes[title].classes:
+            self.go(title)
+            self._tabs[title].run_method("focus")
 
     def update(self) -> None:
         """Redraw the bar if something changed."""
