@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from mtgcn import MutualTeachingClassifier
 from mtgcn.cli.app import main
 from mtgcn.studio.api import ApiGuard, application
-from mtgcn.studio.guard import MAX_BODY_BYTES, Served
+from mtgcn.studio.server import MAX_BODY_BYTES, Served
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 SERVED = Served("127.0.0.1", 8000, "secret")

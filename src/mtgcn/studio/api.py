@@ -1,6 +1,6 @@
 """Serves a fitted model over HTTP: class probabilities of new nodes and explanations of nodes of the fit.
 
-Nothing is stored, so a restarted server returns the same predictions. As in the studio (`guard.py`), requests need the
+Nothing is stored, so a restarted server returns the same predictions. As in the studio (`Guard`), requests need the
 token, and the Host and Origin of the served address.
 """
 
@@ -31,8 +31,7 @@ from threadpoolctl import threadpool_limits
 from mtgcn import __version__
 from mtgcn.errors import InputError
 from mtgcn.estimator.persistence import load_model
-from mtgcn.studio.guard import HEADERS, TOKEN, Guard, Served
-from mtgcn.studio.server import run
+from mtgcn.studio.server import HEADERS, TOKEN, Guard, Served, run
 
 MAX_EDGES = 10_000  # edges of a new node
 MAX_FEATURES = 100_000
