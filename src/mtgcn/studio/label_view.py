@@ -176,16 +176,14 @@ class LabelView(View):
         if self._explained is not None and self._explained[:2] == (self.studio.nodes, view.node.id):
             self._draw_explanation(self._explained[2])
         elif self.studio.has_model:
-            button("Explain", partial(self.window.act, self._explain), "link", data_keep="explain")
+            explain = partial(self.window.act, self._explain, self.studio.nodes, view.node.id)
+            button("Explain", explain, "link", data_keep="explain")
 
-    async def _explain(self) -> None:
-        """Explain the class of the shown node; the first time takes longer."""
-        view, nodes = self.window.view, self.studio.nodes
-        assert view is not None
-        assert nodes is not None
-        model, place = nodes.fitted, nodes.loaded.index[view.node.id]
-        found = await asyncio.to_thread(lambda: model.explain(model.graph_.node_ids[place]))
-        self._explained = nodes, view.node.id, found
+    async def _explain(self, nodes: Nodes, node: str) -> None:
+        """Explain the class of a node; the first time takes longer."""
+        model = nodes.fitted
+        found = await asyncio.to_thread(model.explain, model.graph_.node_ids[nodes.loaded.index[node]])
+        self._explained = nodes, node, found
 
     def _draw_explanation(self, found: Explanation) -> None:
         tag("p", found.sentence, "small", id="explanation")

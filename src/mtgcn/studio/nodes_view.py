@@ -12,7 +12,7 @@ from nicegui import ui
 
 from mtgcn.errors import InputError
 from mtgcn.studio.elements import View, button, choice, on_value, tag
-from mtgcn.studio.nodes import CERTAINTIES, Query
+from mtgcn.studio.nodes import CERTAINTIES, Nodes, Query
 from mtgcn.studio.state import Window, plural
 
 LISTS = {
@@ -63,7 +63,7 @@ class NodesView(View):
     def __init__(self, window: Window) -> None:
         super().__init__(window)
         self._query: dict[str, str] = {}  # fields of `Query` without the sort, which the grid adds
-        self._grid: ui.aggrid | None = None
+        self._grid: ui.aggrid
         with tag("div", classes="page wide", id="nodes") as self.pane:
             with tag("div", classes="title-row"):
                 tag("h2", "Nodes")
@@ -81,10 +81,10 @@ class NodesView(View):
         studio, nodes = self.studio, self.studio.nodes
         self.redraw(self._filters, self._draw_filters, studio.snapshot.classes, self.window.listed)
         self.redraw(self._bulk, self._draw_bulk, studio.snapshot.classes)
-        self.redraw(self._holder, self._draw_grid, studio.snapshot.load, studio.snapshot.classes)
+        self.redraw(self._holder, partial(self._draw_grid, nodes), studio.snapshot.load, studio.snapshot.classes)
         filters = self._query | {"which": self.window.listed}
         if self.changed("rows", nodes, studio.snapshot, filters):
-            self._refresh(filters)
+            self._refresh(nodes, filters)
 
     def _draw_filters(self) -> None:
         classes = {"": "every class"} | {name: name for name in self.studio.snapshot.classes}
@@ -106,9 +106,7 @@ class NodesView(View):
             button("Remove labels of the selected", partial(label, False, True), data_keep="remove")
         button("Undo", partial(self.window.act, self.window.undo), data_keep="undo")
 
-    def _draw_grid(self) -> None:
-        nodes, classes = self.studio.nodes, self.studio.snapshot.classes
-        assert nodes is not None
+    def _draw_grid(self, nodes: Nodes) -> None:
         columns: list[dict[str, Any]] = [
             {"field": "title", "headerName": "node", ":cellRenderer": SHOW_TITLE, "cellClass": "grid-link"},
             {"field": "class", "headerName": "class", ":cellRenderer": SHOW_CLASS, "width": 150},
@@ -119,7 +117,7 @@ class NodesView(View):
                 "editable": True,
                 "singleClickEdit": True,
                 "cellEditor": "agSelectCellEditor",
-                "cellEditorParams": {"values": ["", *classes]},
+                "cellEditorParams": {"values": ["", *self.studio.snapshot.classes]},
                 "cellClass": "grid-edit",
                 "width": 140,
             },
@@ -147,17 +145,14 @@ class NodesView(View):
         self._grid.on("cellValueChanged", self._edit)
         self.changed("filters")  # fetches the rows
 
-    def _refresh(self, filters: Mapping[str, str]) -> None:
+    def _refresh(self, nodes: Nodes, filters: Mapping[str, str]) -> None:
         """Fetch the rows again, from the first row if the filters changed."""
-        nodes, grid = self.studio.nodes, self._grid
-        assert nodes is not None
-        assert grid is not None
         if self.changed("filters", filters):
             script = GET_ROWS.replace("ALL", f"{len(nodes.loaded.ids):,}").replace("QUERY", json.dumps(filters))
-            grid.run_grid_method("setColumnsVisible", ["why"], filters["which"] == "doubted")
-            grid.run_grid_method("setGridOption", "datasource", {":getRows": script})
+            self._grid.run_grid_method("setColumnsVisible", ["why"], filters["which"] == "doubted")
+            self._grid.run_grid_method("setGridOption", "datasource", {":getRows": script})
         else:
-            grid.run_grid_method("refreshInfiniteCache")
+            self._grid.run_grid_method("refreshInfiniteCache")
 
     # Events
 
@@ -180,19 +175,17 @@ class NodesView(View):
         await self.window.act(self.window.change, self.studio.project.label, node, name or None)
 
     async def _label(self, all_found: bool, remove: bool) -> None:
-        assert self._grid is not None
-        grid, nodes = self._grid, self.studio.nodes
-        assert nodes is not None
-        if all_found:
+        nodes = self.studio.nodes
+        if all_found and nodes is not None:
             query = Query(**self._query)  # type: ignore[arg-type]
             places = await asyncio.to_thread(nodes.find, query, self.studio.listed(self.window.listed))
             chosen = [nodes.loaded.ids[place] for place in places.tolist()]
         else:
-            chosen = [row["id"] for row in await grid.get_selected_rows()]
+            chosen = [row["id"] for row in await self._grid.get_selected_rows()]
         if not chosen:
             raise InputError("No node is selected; tick some in the first column.")
         name = None if remove else self._class
         await self.window.change(self.studio.project.label, chosen, name)
-        grid.run_grid_method("deselectAll")
+        self._grid.run_grid_method("deselectAll")
         what = "Removed the labels of" if remove else f"Labelled as {name}:"
         self.window.notify(f"{what} {plural(len(chosen), 'node')}. Undo reverts it.", False)

@@ -154,16 +154,12 @@ class Project(ProjectFolder):
             before = self.state
             load = max([before.load, *self.kept()]) + 1
             copies = self.path(FILES, str(load))
-            shutil.rmtree(copies, ignore_errors=True)  # copies of an interrupted load
-            try:
-                source = copy(load)
-                if again:
-                    source = source.model_copy(update={"given": self.source.given})
-                same = not again and before.source is not None and before.source.given == source.given
-                loaded = self.loaded if same else read_source(source, self, load)
-            except BaseException:
-                shutil.rmtree(copies, ignore_errors=True)
-                raise
+            shutil.rmtree(copies, ignore_errors=True)  # copies of a load that failed
+            source = copy(load)
+            if again:
+                source = source.model_copy(update={"given": self.source.given})
+            same = not again and before.source is not None and before.source.given == source.given
+            loaded = self.loaded if same else read_source(source, self, load)
             state = State(load=load, source=source, classes=loaded.graph.class_names)
             if same:  # the same command again
                 shutil.rmtree(copies, ignore_errors=True)
