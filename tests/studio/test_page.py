@@ -12,7 +12,7 @@ from PIL import Image
 from browser import chromium
 from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.datasets import load
-from mtgcn.studio.fitting import FitOptions, FitWorker
+from mtgcn.studio.fitting import FitOptions, fit_project
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import redirect_page
 from studio_server import studio
@@ -94,10 +94,7 @@ def fitted(tmp_path_factory):
         for node in np.flatnonzero(graph.labels == number)[:2].tolist():
             project.label(str(node), graph.class_names[number])
     project.label(WRONG, "4")  # it is a 0
-    worker = FitWorker(project, FitOptions("mt-gcn"))
-    worker.start()
-    assert worker.wait(FIT_SECONDS).state == "done"
-    worker.close()
+    fit_project(project, FitOptions("mt-gcn"))
     with studio(folder) as running:
         yield running
 

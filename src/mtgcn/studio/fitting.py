@@ -57,7 +57,6 @@ class FitOptions:
 
     method: str | None = None
     settings: Sequence[str] = ()  # key=value
-    seed: int = 0
     device: str = "auto"
     folds: int | None = None  # folds to measure accuracy; None: see `measured_accuracy`; 0: not measured
 
@@ -69,7 +68,7 @@ class FitOptions:
             neighbors=options.get("knn") or 10,
             metric=options.get("metric") or "euclidean",
             device=self.device,
-            random_state=self.seed,
+            random_state=0,
         )
 
 
@@ -92,16 +91,15 @@ class FitWorker:
     model.
     """
 
-    def __init__(self, project: Project, options: FitOptions | None = None) -> None:
-        self.project = project
-        self.options = options or FitOptions()
+    def __init__(self, project: Project, options: FitOptions) -> None:
+        self.project, self.options = project, options
         self.progress = Progress()  # current progress; cheap to poll
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         self._process: subprocess.Popen[str] | None = None
 
     def prepare(self) -> None:
         """Start the process before it is needed, since that takes seconds."""
-        with self._changed:
+        with self._lock:
             self._running_process()
 
     def start(self) -> None:
@@ -109,7 +107,7 @@ class FitWorker:
         check_labels(self.project)
         self.options.new_model(self.project)  # raises for an unknown method or setting
         self.cancel()
-        with self._changed:
+        with self._lock:
             process = self._running_process()
             self.progress = Progress("running", stage="starting")
             assert process.stdin is not None
@@ -118,19 +116,13 @@ class FitWorker:
 
     def cancel(self) -> None:
         """Stop a running fit at once."""
-        with self._changed:
+        with self._lock:
             if self.progress.state == "running":
                 self.close()
 
-    def wait(self, seconds: float | None = None) -> Progress:
-        """Wait until the fit ends, at most for the given number of seconds."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.progress.state != "running", seconds)
-        return self.progress
-
     def close(self) -> None:
         """End the process, and with it a running fit."""
-        with self._changed:
+        with self._lock:
             process, self._process = self._process, None
             if process is not None:
                 process.kill()
@@ -160,17 +152,16 @@ class FitWorker:
                 self._receive(json.loads(line), process)
         status = process.wait()
         cause = f"signal {-status}, probably out of memory" if status < 0 else f"exit status {status}"
-        with self._changed:
+        with self._lock:
             with suppress(OSError):
                 process.stdin.close()
             self._receive({"state": "failed", "error": f"the worker process ended ({cause})"}, process)
 
     def _receive(self, message: dict[str, Any], sender: subprocess.Popen[str] | None = None) -> None:
         """Update the progress of a running fit; messages from a replaced process are ignored."""
-        with self._changed:
+        with self._lock:
             if sender is self._process and self.progress.state == "running":
                 self.progress = replace(self.progress, **message)
-                self._changed.notify_all()
 
 
 def main(folder: str) -> None:
@@ -240,7 +231,7 @@ def fit_project(project: Project, options: FitOptions) -> bool:
         state, graph = project.state, project.loaded.labelled(project.labels())
         previous, model = fitted_model(project), options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
-    refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
+    refitted = previous is not None and previous.method_ == method
     with collected_notes() as notes, within_memory(graph, method, device):
         started = perf_counter()
         if previous is not None and refitted:

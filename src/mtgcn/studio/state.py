@@ -131,7 +131,7 @@ class Studio:
         snapshot = await asyncio.to_thread(self._read)
         if snapshot.load != self.snapshot.load:
             self.nodes, self.points, self.queue, self._last_fit_labels = None, None, {}, {}
-            self.changed, self._quick_labels = (), {}
+            self.changed, self.chosen, self._quick_labels = (), (), {}
         if snapshot != self.snapshot:
             self.snapshot = snapshot
 
@@ -298,7 +298,8 @@ class Window:
 
     async def previous(self) -> None:
         self._waiting = False
-        self._position = max(self._position - 1, min(0, self._position))
+        if self._position > 0:
+            self._position -= 1
 
     async def show(self, node: str) -> None:
         self._waiting = False
