@@ -24,8 +24,7 @@ class LabelView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._shares: list[Tag] = []
-        self._buttons: list[Tag] = []
+        self._buttons: dict[str, tuple[Tag, Tag]] = {}  # the button of each class, and the probability on it
         self._shows_practice = False
         self._explained: tuple[Nodes | None, str, Explanation] | None = None  # model, node and its explanation
         with tag("div", classes="label-view", id="label") as self.pane:
@@ -33,14 +32,25 @@ class LabelView(View):
                 self._line = tag("div", classes="teach-line", role="status", id="line")
                 self._evidence = tag("div", classes="stack", aria_live="polite", id="evidence", tabindex="0")
                 self._classes = tag("div", classes="classes", role="group", aria_label="Classes")
-                self._add = tag("form", classes="class-row")
-                self._moves = tag("div", classes="moves")
+                with tag("form", classes="class-row") as self._add:
+                    title = "another class"
+                    tag("input", type="text", placeholder=title, aria_label=title, id="another-class")
+                    tag("button", "Add and label", type="submit")
+                with tag("div", classes="moves") as self._moves:
+                    for title, shortcut, action in (
+                        ("Previous", "←", lambda node: window.previous()),
+                        ("Skip", "S", window.skip),
+                        ("Undo", "U", lambda node: window.undo()),
+                        ("Next", "→", lambda node: window.next()),
+                        ("Remove the label", "", partial(window.label, name=None)),
+                    ):
+                        with self._node_button(action) as self._unlabel:
+                            tag("span", title)
+                            if shortcut:
+                                key(shortcut)
             self._map = MapPane(window)
             with tag("section", classes="pane", aria_label="Neighbourhood"):
                 self._around = tag("div", classes="stack", id="around")
-        with self._add:
-            tag("input", type="text", placeholder="another class", aria_label="Another class", id="another-class")
-            tag("button", "Add and label", type="submit")
         self._add.on(
             "submit.prevent",
             lambda event: window.act(window.label_as_new, *map(str, event.args)),
@@ -48,18 +58,6 @@ class LabelView(View):
             f"field.value = ''; field.blur(); document.querySelector('#queue .classes button')?.focus(); "
             f"emit({SHOWN_NODE}, name); }}",  # so that the keys of the classes work again
         )
-        with self._moves:
-            for title, shortcut, action in (
-                ("Previous", "←", lambda node: window.previous()),
-                ("Skip", "S", window.skip),
-                ("Undo", "U", lambda node: window.undo()),
-                ("Next", "→", lambda node: window.next()),
-                ("Remove the label", "", partial(window.label, name=None)),
-            ):
-                with self._node_button(action) as self._unlabel:
-                    tag("span", title)
-                    if shortcut:
-                        key(shortcut)
 
     def update(self) -> None:
         view, snapshot, studio = self.window.view, self.studio.snapshot, self.studio
@@ -70,7 +68,7 @@ class LabelView(View):
                 part.show(view is not None)
             node = Node("") if view is None else view.node
             self._unlabel.show(node.label is not None)
-            for name, made, share in zip(snapshot.classes, self._buttons, self._shares, strict=True):
+            for name, (made, share) in self._buttons.items():
                 made.attributes(aria_pressed="true" if name == node.label else "false")
                 share.text = f"{100 * node.probabilities[name]:.0f} %" if name in node.probabilities else ""
         practice = self._shows_practice, studio.nodes, len(snapshot.labels)
@@ -110,7 +108,7 @@ class LabelView(View):
     def _draw_classes(self) -> None:
         classes = self.studio.snapshot.classes
         keys = class_keys(classes)
-        self._shares, self._buttons = [], []
+        self._buttons = {}
         for number, name in enumerate(classes):
             label = partial(self.window.label, name=name)
             with self._node_button(label, aria_pressed="false", data_class=name) as made:
@@ -118,8 +116,7 @@ class LabelView(View):
                     key(keys[name].upper())
                 swatch(number)
                 tag("span", name, "name")
-                self._shares.append(tag("span", "", "share"))
-            self._buttons.append(made)
+                self._buttons[name] = made, tag("span", "", "share")
         if not classes:
             tag("p", "There is no class yet. Name the first one for this node:", "soft small")
 
@@ -145,7 +142,7 @@ class LabelView(View):
         for cell in by_kind["text"]:
             with tag("div", classes="text"):
                 tag("span", cell.column, "soft small")
-                tag("p", cell.value, tabindex="0", aria_label=cell.column)
+                tag("p", cell.value, tabindex="0")
         for cell in by_kind["link"]:
             with tag("p", classes="small"):
                 tag("span", f"{cell.column}: ", "soft")
@@ -174,7 +171,11 @@ class LabelView(View):
             if view.neighbours_left_out:
                 tag("p", f"and {view.neighbours_left_out} more", "soft small")
         if self._explained is not None and self._explained[:2] == (self.studio.nodes, view.node.id):
-            self._draw_explanation(self._explained[2])
+            found = self._explained[2]
+            tag("p", found.sentence, "small", id="explanation")
+            titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
+            bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
+            ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
         elif self.studio.has_model:
             explain = partial(self.window.act, self._explain, self.studio.nodes, view.node.id)
             button("Explain", explain, "link", data_keep="explain")
@@ -184,12 +185,6 @@ class LabelView(View):
         model = nodes.fitted
         found = await asyncio.to_thread(model.explain, model.graph_.node_ids[nodes.loaded.index[node]])
         self._explained = nodes, node, found
-
-    def _draw_explanation(self, found: Explanation) -> None:
-        tag("p", found.sentence, "small", id="explanation")
-        titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
-        bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
-        ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
 
     def _draw_neighbours(self, view: NodeView) -> None:
         """Draw the neighbours, with their columns next to those of the node, if any."""
