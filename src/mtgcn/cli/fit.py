@@ -322,7 +322,7 @@ def studio(
     with listen(host, port, last_start(project)[0]) as listener:  # fails before time is spent on loading
         from mtgcn.studio.fitting import CACHE, FitOptions, FitWorker
         from mtgcn.studio.project import Project
-        from mtgcn.studio.source import MAX_UPLOAD_BYTES
+        from mtgcn.studio.storage import MAX_UPLOAD_BYTES
 
         opened = Project(project)
         cache = opened.path(CACHE)

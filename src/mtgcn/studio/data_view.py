@@ -18,8 +18,8 @@ from mtgcn.io.options import TableOptions, UnknownNodes
 from mtgcn.io.read import Preview, preview
 from mtgcn.studio.elements import View, bullets, button, choice, figures, key, on_value, swatch, tag
 from mtgcn.studio.project import UPLOADS
-from mtgcn.studio.source import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.studio.state import Action, Window, class_keys, page_text, plural
+from mtgcn.studio.storage import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.workflows.output import collected_notes
 
 DATASETS = {

@@ -16,16 +16,20 @@ from typing import Any
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.io.options import TableOptions
 from mtgcn.storage.files import PARTIAL
-from mtgcn.studio.source import FILES, LoadedGraph, copy_files, copy_model, read_source
 from mtgcn.studio.storage import (
+    FILES,
     MAX_CHANGES,
     Change,
+    LoadedGraph,
     ProjectFolder,
     Source,
     State,
     checked_class,
+    copy_files,
+    copy_model,
     label_table,
     read_label_file,
+    read_source,
 )
 
 LABELS, STATE, MODEL, UPLOADS, KEPT = "labels.csv", "project.json", "model", "uploads", "kept"
