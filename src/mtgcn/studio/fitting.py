@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
 import threading
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -168,30 +167,35 @@ def main(folder: str) -> None:
     """The worker process: fit the project in a folder on request until the input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    opened = cache(Project)  # kept with its graph and the graph's cache
+    requests: queue.Queue[FitOptions] = queue.Queue()
+    project = None  # kept with its graph and the graph's cache
+
+    def read_requests() -> None:
+        for line in sys.stdin:
+            requests.put(FitOptions(**json.loads(line)))
+        os._exit(0)
 
     def send(**message: Any) -> None:
         print(json.dumps(message), file=output, flush=True)
 
-    def fit(options: FitOptions) -> None:
+    # Fits run in the main thread, where the C library keeps freed blocks.
+    threading.Thread(target=read_requests, daemon=True).start()
+    keep_freed_blocks()
+    while True:
+        options = requests.get()
         try:
             with progress_callbacks(
                 lambda done, total: send(done=done, total=total),
                 lambda title: send(stage=title, unit=current_unit(), done=0, total=0),
             ):
-                fit_project(opened(folder), options)
+                project = project or Project(folder)
+                fit_project(project, options)
             send(state="done")
         except Exception as error:
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
             if kind:
                 traceback.print_exc()
             send(state="failed", error=" ".join(f"{kind}{error}".split()))
-
-    keep_freed_blocks()
-    fits = ThreadPoolExecutor(1)
-    for line in sys.stdin:
-        fits.submit(fit, FitOptions(**json.loads(line)))
-    os._exit(0)  # without waiting for a running fit
 
 
 # Fit
