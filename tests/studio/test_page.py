@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -150,9 +151,7 @@ def change(browser, selector, value):
 
 def test_own_files_classes_and_labels_by_click(browser, tmp_path):
     people = [NASTY, *(f"person {number}" for number in range(1, 40))]
-    edges = [(people[one], people[other]) for one in range(40) for other in (one + 1, one + 2, one + 5) if other < 40]
-    lines = [f"{one};{other}\n" for one, other in edges]
-    lines += [lines[3], "person 7;person 7\n"]
+    lines = [f"{one};{other}\n" for one, other in pairwise(people)]
     (tmp_path / "edges.csv").write_text("from;to\n" + "".join(lines), encoding="utf-8")
     ages = [f"{name};{20 + number if number % 9 else ''}\n" for number, name in enumerate(people)]
     (tmp_path / "nodes.csv").write_text("id;age\n" + "".join(ages), encoding="utf-8")
