@@ -165,5 +165,5 @@ def serve_model(folder: Path, listener: socket.socket, host: str, *, needs_token
     app = application(folder)
     token = {TOKEN: os.environ[TOKEN_VARIABLE]} if os.environ.get(TOKEN_VARIABLE) else {}
     served = Served(host, listener.getsockname()[1], **token)
-    address = served.address if needs_token else served.origin
-    run(ApiGuard(app, served, needs_token=needs_token), listener, address, SHUTDOWN_SECONDS)
+    print(served.address if needs_token else served.origin, flush=True)
+    run(ApiGuard(app, served, needs_token=needs_token), listener, SHUTDOWN_SECONDS)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import HTTPConnection
@@ -26,6 +27,9 @@ from starlette.websockets import WebSocketClose
 
 from mtgcn.errors import InputError
 from mtgcn.storage.files import read_plain
+
+if TYPE_CHECKING:
+    from mtgcn.studio.project import Project
 
 ANY_ADDRESS = ("", "0.0.0.0", "::", "*")  # hosts that browsers never send as Host
 MAX_MESSAGE_BYTES = 1 << 20  # size limit of a websocket message
@@ -75,30 +79,27 @@ def last_start(folder: Path) -> tuple[int, str]:
         return 0, secrets.token_urlsafe(24)
 
 
-def serve(
-    application: ASGIApp,
-    listener: socket.socket,
-    host: str,
-    folder: Path,
-    max_upload_bytes: int,
-    picture_origins: Callable[[], Sequence[str]],
-    *,
-    browser: bool,
-) -> None:
-    """Print the address and serve a project folder until interrupted."""
-    served = Served(host, listener.getsockname()[1], key=last_start(folder)[1])
-    write_private(folder / SESSION, f"{served.port} {served.key}")
+def serve(application: ASGIApp, listener: socket.socket, host: str, project: Project, *, browser: bool) -> None:
+    """Print the address and serve a project until interrupted."""
+    from mtgcn.studio.storage import MAX_UPLOAD_BYTES
+
+    def picture_origins() -> Sequence[str]:
+        return () if project.state.source is None else project.loaded.picture_origins
+
+    served = Served(host, listener.getsockname()[1], key=last_start(project.folder)[1])
+    write_private(project.folder / SESSION, f"{served.port} {served.key}")
+    print(served.address, flush=True)
     # NiceGUI searches all objects for its server, and one of torch's warns when it is inspected.
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
     with contextlib.ExitStack() as stack:
         if browser:
-            webbrowser.open(stack.enter_context(redirect_page(served.address, folder / "open.html")).as_uri())
-        guard = Guard(application, served, max_upload_bytes, picture_origins)
-        run(guard, listener, served.address, SHUTDOWN_SECONDS)
+            page = stack.enter_context(redirect_page(served.address, project.folder / "open.html"))
+            webbrowser.open(page.as_uri())
+        run(Guard(application, served, MAX_UPLOAD_BYTES, picture_origins), listener, SHUTDOWN_SECONDS)
 
 
-def run(guard: Guard, listener: socket.socket, address: str, shutdown_seconds: int) -> None:
-    """Print the address and serve until interrupted."""
+def run(guard: Guard, listener: socket.socket, shutdown_seconds: int) -> None:
+    """Serve until interrupted."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -111,7 +112,6 @@ def run(guard: Guard, listener: socket.socket, address: str, shutdown_seconds: i
         ws_max_size=MAX_MESSAGE_BYTES,
         timeout_graceful_shutdown=shutdown_seconds,
     )
-    print(address, flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 
