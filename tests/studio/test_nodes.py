@@ -106,7 +106,7 @@ def test_neighbours_by_weight(tmp_path, monkeypatch):
 
 def test_prediction_of_a_node(fitted):
     model = fitted.model
-    [one] = fitted.listed(["n4"])
+    one = fitted.node("n4")
     assert one.predicted == one.class_name == model.transduction_[4]
     assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
     assert one.class_text == f"{one.predicted}, {100 * one.confidence:.0f} %"
@@ -136,7 +136,7 @@ def test_renamed_and_merged_classes(fitted):
     again = Nodes(project, fitted.model)
     assert again.class_names == ("lion", "dog", "dog")
     assert again.predicted_counts().keys() == {"lion", "dog"}
-    [one] = again.listed(["n7"])
+    one = again.node("n7")
     assert one.probabilities.keys() == {"lion", "dog"}
     assert sum(one.probabilities.values()) == pytest.approx(1)
     assert again.fitted_labels == project.labels()
@@ -144,7 +144,7 @@ def test_renamed_and_merged_classes(fitted):
 
 def test_method_without_peers(labelled):
     nodes = Nodes(labelled, first_answer(labelled))
-    assert nodes.listed(["n4"])[0].peers == []
+    assert nodes.node("n4").peers == []
     assert nodes.disputed(50) == []
 
 

@@ -7,7 +7,7 @@ import io
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -139,9 +139,8 @@ class Nodes:
 
     # Single nodes
 
-    def listed(self, names: Iterable[str]) -> list[Node]:
-        labels = self.project.labels()
-        return [self._node(self.project.node_index(name), labels) for name in names]
+    def node(self, name: str) -> Node:
+        return self._node(self.project.node_index(name), self.project.labels())
 
     def _node(self, index: int, labels: Mapping[str, str]) -> Node:
         model, names, loaded, cells = self.model, self.class_names, self.loaded, self._cells(index)

@@ -89,7 +89,7 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
         elif part == "colours":
             content = colour_bytes(studio)
         elif part.isdecimal() and int(part) < len(points.nodes):
-            [node] = nodes.listed([nodes.loaded.ids[points.nodes[int(part)]]])
+            node = nodes.node(nodes.loaded.ids[points.nodes[int(part)]])
             return JSONResponse({"title": node.title, "text": node.class_text, "picture": node.picture}, headers=FRESH)
         else:
             return PlainTextResponse("There is no such node.", 404)
