@@ -26,7 +26,7 @@ from mtgcn.experiments.statistics import paired_difference, summarise
 from mtgcn.graph import Graph
 from mtgcn.methods import method_class
 from mtgcn.settings import parse_settings
-from mtgcn.studio.source import LoadedGraph
+from mtgcn.studio.storage import LoadedGraph
 from mtgcn.uncertainty.suggestions import first_suggestions
 from mtgcn.uncertainty.warnings import FitWarning
 

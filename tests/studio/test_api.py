@@ -1,16 +1,15 @@
 """The server of a model: answers, access, limits, log."""
 
-import asyncio
 import json
 
-import httpx
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from mtgcn import MutualTeachingClassifier
 from mtgcn.cli.app import main
 from mtgcn.studio.api import ApiGuard, application
-from mtgcn.studio.guard import MAX_BODY_BYTES, Served
+from mtgcn.studio.server import MAX_BODY_BYTES, Served
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgcn.uncertainty.warnings.FitWarning")
 SERVED = Served("127.0.0.1", 8000, "secret")
@@ -33,33 +32,14 @@ def app(model):
     return application(model[1])
 
 
-class Client:
-    """Sends requests to the guarded application without a network."""
-
-    def __init__(self, app, headers=BEARER, *, needs_token=True):
-        self.transport = httpx.ASGITransport(ApiGuard(app, SERVED, needs_token=needs_token))
-        self.headers, self.cookies = headers, httpx.Cookies()
-
-    def __call__(self, method, path, *, headers=None, **body):
-        async def send():
-            options = {"base_url": SERVED.origin, "headers": self.headers, "cookies": self.cookies}
-            async with httpx.AsyncClient(transport=self.transport, **options) as client:
-                found = await client.request(method, path, headers=headers, **body)
-                self.cookies = client.cookies
-                return found
-
-        return asyncio.run(send())
-
-    def get(self, path, **options):
-        return self("GET", path, **options)
-
-    def post(self, path, **options):
-        return self("POST", path, **options)
+def opened(app, headers=BEARER, *, needs_token=True):
+    """A client of the guarded application."""
+    return TestClient(ApiGuard(app, SERVED, needs_token=needs_token), base_url=SERVED.origin, headers=headers)
 
 
 @pytest.fixture
 def client(app):
-    return Client(app)
+    return opened(app)
 
 
 def test_answers_are_those_of_the_model(model, client, app):
@@ -72,7 +52,7 @@ def test_answers_are_those_of_the_model(model, client, app):
         assert found["predicted"] == str(fitted.classes_[expected.argmax()])
     assert client.post("/explain", json={"node": 20}).json()["sentence"] == fitted.explain(20).sentence
     assert client.get("/health").json() == client.get("/health").json() | {"status": "ok", "nodes": 60}
-    again = Client(application(folder))
+    again = opened(application(folder))
     body = {"features": row}
     assert again.post("/predict", json=body).json() == client.post("/predict", json=body).json()  # after a restart
     assert "/predict" in client.get("/").text
@@ -84,13 +64,13 @@ def test_access(app, client):
     assert client.post("/predict", json=body, headers={"Authorization": "Bearer other"}).status_code == 401
     assert client.post("/predict", json=body, headers={"Host": "evil.example"}).status_code == 403
     assert client.post("/predict", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
-    browser = Client(app, {})
+    browser = opened(app, {})
     refusal = browser.get("/health")
     assert refusal.status_code == 401
     assert refusal.json()["detail"].startswith("the token is missing or wrong; send Authorization: Bearer")
     browser.get(SERVED.address)  # sets the cookie
     assert browser.get("/health").status_code == 200
-    free = Client(app, {}, needs_token=False)
+    free = opened(app, {}, needs_token=False)
     assert free.post("/predict", json=body).status_code == 200
     assert free.post("/predict", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
 

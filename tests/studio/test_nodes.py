@@ -11,7 +11,7 @@ from mtgcn.cli.app import main
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions
 from mtgcn.studio import nodes as module
-from mtgcn.studio.fitting import FitOptions, first_answer, fit_project, fitted_model
+from mtgcn.studio.fitting import first_answer, fit_project, fitted_model
 from mtgcn.studio.nodes import SKIPPED, Cell, Nodes, Query, picture_url
 from mtgcn.studio.project import Project
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
@@ -106,11 +106,11 @@ def test_neighbours_by_weight(tmp_path, monkeypatch):
 
 def test_prediction_of_a_node(fitted):
     model = fitted.model
-    [one] = fitted.listed(["n4"])
+    one = fitted.node("n4")
     assert one.predicted == one.class_name == model.transduction_[4]
     assert one.confidence == max(one.probabilities.values()) == model.label_distributions_[4].max()
     assert one.class_text == f"{one.predicted}, {100 * one.confidence:.0f} %"
-    assert list(one.peers) == list(model.peer_report_.names)
+    assert one.peers == [model.classes_[number] for number in model.peer_distributions_[:, 4].argmax(axis=1)]
     assert sum(fitted.predicted_counts().values()) == fitted.unlabelled.sum() == 30
 
 
@@ -132,39 +132,40 @@ def test_disputed_nodes_are_ordered_by_disagreement(fitted):
 def test_renamed_and_merged_classes(fitted):
     project = fitted.project
     project.rename_class("cat", "lion")
-    project.merge_classes("eel", "dog")
+    project.remove_class("eel", "dog")
     again = Nodes(project, fitted.model)
     assert again.class_names == ("lion", "dog", "dog")
     assert again.predicted_counts().keys() == {"lion", "dog"}
-    [one] = again.listed(["n7"])
+    one = again.node("n7")
     assert one.probabilities.keys() == {"lion", "dog"}
     assert sum(one.probabilities.values()) == pytest.approx(1)
     assert again.fitted_labels == project.labels()
 
 
 def test_method_without_peers(labelled):
-    fit_project(labelled, FitOptions("lp", folds=0))
-    nodes = Nodes(labelled, fitted_model(labelled))
-    assert nodes.listed(["n4"])[0].peers == {}
+    nodes = Nodes(labelled, first_answer(labelled))
+    assert nodes.node("n4").peers == []
     assert nodes.disputed(50) == []
 
 
 def test_downloads_match_mtgcn_predict(fitted, tmp_path):
     with zipfile.ZipFile(io.BytesIO(fitted.export("model.zip"))) as archive:
         archive.extractall(tmp_path / "taken")
-    assert main(["predict", str(tmp_path / "taken" / "model"), "--out", str(tmp_path / "predictions.csv")]) == 0
+    out = tmp_path / "predictions.csv"
+    assert main(["predict", str(tmp_path / "taken" / "model"), "--keep-columns", "all", "--out", str(out)]) == 0
     content = fitted.export("predictions.csv")
-    assert (tmp_path / "predictions.csv").read_bytes() == content
+    assert out.read_bytes() == content
+    assert fitted.export("predictions.csv", excel=True).startswith(b"\xef\xbb\xbfid,predicted")
     rows = list(csv.DictReader(io.StringIO(content.decode())))
     assert [row["predicted"] for row in rows] == fitted.model.transduction_.tolist()
+    assert rows[4]["note"] == "note,4"
     assert fitted.export("labels.csv") == fitted.project.labels_path.read_bytes()
 
 
-def test_downloads_that_do_not_exist(project):
-    with pytest.raises(InputError, match="There is no model yet"):
-        Nodes(project).export("model.zip")
-    with pytest.raises(InputError, match="unknown download"):
-        Nodes(project).export("project.json")
+@pytest.mark.parametrize(("name", "reason"), [("model.zip", "no model yet"), ("project.json", "unknown download")])
+def test_downloads_that_do_not_exist(project, name, reason):
+    with pytest.raises(InputError, match=reason):
+        Nodes(project).export(name)
 
 
 # Queue
@@ -262,15 +263,6 @@ def test_practice_compares_with_hidden_labels(tmp_path):
     labels, correct, accuracy = nodes.practice()
     known = np.array(truth)[2:] == np.array(nodes.class_names)[nodes.predicted[2:]]
     assert (labels, correct, accuracy) == (2, 1, pytest.approx(known.mean()))
-
-
-def test_export_with_own_columns_for_excel(fitted):
-    plain = fitted.export("predictions.csv")
-    content = fitted.export("predictions.csv", own_columns=True, excel=True)
-    assert content.startswith(b"\xef\xbb\xbfid,predicted")
-    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
-    assert rows[4]["note"] == "note,4"
-    assert b"note" not in plain
 
 
 # Cells

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,8 +13,7 @@ from PIL import Image
 from browser import chromium
 from mtgcn import MutualTeachingClassifier, read_graph
 from mtgcn.datasets import load
-from mtgcn.io.options import TableOptions
-from mtgcn.studio.fitting import FitOptions, FitWorker
+from mtgcn.studio.fitting import FitOptions, fit_project
 from mtgcn.studio.project import Project
 from mtgcn.studio.server import redirect_page
 from studio_server import studio
@@ -29,7 +29,6 @@ NODE = "return document.querySelector('[data-node]')?.dataset.node"
 SHOWS = "return document.querySelector('[data-node]')?.dataset.node === arguments[0]"
 SHOWS_ANOTHER = "return document.querySelector('[data-node]')?.dataset.node !== arguments[0]"
 LABELS = "return document.querySelector('#labels')?.innerText === arguments[0]"
-MESSAGE = "return document.querySelector('.q-notification__message')?.innerText"
 HAS_MESSAGE = """
     const shown = Array.from(document.querySelectorAll(".q-notification__message"), (one) => one.innerText);
     return shown.find((text) => text.includes(arguments[0]));
@@ -47,16 +46,6 @@ POSITION = """
 HINT = """
     const hint = document.querySelector(".map-hint");
     return !hint.hidden && hint.querySelector("b").innerText;
-"""
-COLOURED_PIXELS = """
-    const { canvas, gl } = window.studioMap, data = new Uint8Array(4 * canvas.width * canvas.height);
-    gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, data);
-    let count = 0;
-    for (let at = 0; at < data.length; at += 4) {
-        const [red, green, blue, alpha] = data.slice(at, at + 4);
-        count += alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60;
-    }
-    return count;
 """
 # Visible texts with a contrast below the 4.5 of the WCAG; disabled elements are exempt.
 POOR_CONTRAST = """
@@ -106,10 +95,7 @@ def fitted(tmp_path_factory):
         for node in np.flatnonzero(graph.labels == number)[:2].tolist():
             project.label(str(node), graph.class_names[number])
     project.label(WRONG, "4")  # it is a 0
-    worker = FitWorker(project, FitOptions("mt-gcn"))
-    worker.start()
-    assert worker.wait(FIT_SECONDS).state == "done"
-    worker.close()
+    fit_project(project, FitOptions("mt-gcn"))
     with studio(folder) as running:
         yield running
 
@@ -148,10 +134,10 @@ def go(browser, view):
 
 def choose(browser, role, path):
     """Choose a file and wait until it is uploaded."""
+    browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
     browser.choose_file(f".{role} input", path)
-    browser.wait_until(
-        "return document.querySelector(arguments[0]).innerText.includes(arguments[1])", f".{role}", path.name
-    )
+    uploaded = "return document.querySelector(arguments[0]).innerText.includes(arguments[1])"
+    browser.wait_until(uploaded, f".{role}", path.name)
 
 
 def change(browser, selector, value):
@@ -165,18 +151,14 @@ def change(browser, selector, value):
 
 def test_own_files_classes_and_labels_by_click(browser, tmp_path):
     people = [NASTY, *(f"person {number}" for number in range(1, 40))]
-    edges = [(people[one], people[other]) for one in range(40) for other in (one + 1, one + 2, one + 5) if other < 40]
-    lines = [f"{one};{other}\n" for one, other in edges]
-    (tmp_path / "edges.csv").write_text(
-        "from;to\n" + "".join(lines) + lines[3] + "person 7;person 7\n", encoding="utf-8"
-    )
+    lines = [f"{one};{other}\n" for one, other in pairwise(people)]
+    (tmp_path / "edges.csv").write_text("from;to\n" + "".join(lines), encoding="utf-8")
     ages = [f"{name};{20 + number if number % 9 else ''}\n" for number, name in enumerate(people)]
     (tmp_path / "nodes.csv").write_text("id;age\n" + "".join(ages), encoding="utf-8")
     (tmp_path / "broken.csv").write_text("from;to\nperson 1\n", encoding="utf-8")
     with shown(browser, tmp_path, "--project", "mine"):
-        browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
+        browser.wait_until("return document.querySelector('#data .main')")
         assert browser.run("return document.documentElement.lang") == "en-US"
-        assert browser.texts("h1") == ["mtgcn studio"]
         browser.click("#data .main")
         assert browser.wait_until(HAS_MESSAGE, "No file is chosen")
         for role, name in (("edges", "broken.csv"), ("nodes", "nodes.csv")):
@@ -263,12 +245,12 @@ def books(tmp_path):
 
 def test_import_step_names_and_evidence(browser, books, tmp_path):
     with shown(browser, tmp_path) as running:
-        browser.wait_until("return document.querySelectorAll('.q-uploader input').length === 4")
         choose(browser, "nodes", books)
         browser.wait_until("return document.querySelectorAll('#import-step tbody tr').length === 10")
         roles = browser.run("return Array.from(document.querySelectorAll('[data-column]'), (one) => one.value)")
         assert roles == ["name", "text", "feature", "picture", "ignore", "", ""]
-        assert browser.run("return document.querySelector('#import-step input[type=checkbox]').checked")  # numbered
+        numbered = "return document.querySelector('#import-step [role=checkbox]').ariaChecked"
+        assert browser.run(numbered) == "true"
         browser.click("#data .main")  # a possible target never becomes a feature by itself
         assert browser.wait_until(HAS_MESSAGE, "flavour, shelf may hold the classes; choose a role above")
         change(browser, "[data-column=flavour]", "label")
@@ -293,10 +275,8 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
         link = browser.run("const a = document.querySelector('#evidence a'); return [a.href, a.target, a.rel]")
         assert link == ["https://example.org/30", "_blank", "noopener noreferrer"]
         assert browser.texts("#evidence .facts dt") == ["pages"]
-        short = browser.run("return document.querySelector('.clamped').clientHeight")
-        browser.click("#evidence .text button")
-        assert browser.run("return document.querySelector('.clamped').clientHeight") >= short
-        names = [*browser.texts("#around .name"), *browser.texts("#upcoming .name")]
+        assert "murder" in browser.text("#evidence .text p")
+        names = browser.texts("#around .name")
         assert len(names) > 10
         assert all(name.startswith("Book ") for name in names)
         # Pictures outside the folder are not served.
@@ -305,17 +285,7 @@ def test_import_step_names_and_evidence(browser, books, tmp_path):
         assert browser.run("return document.querySelectorAll('#evidence img').length") == 0
         assert running.ask("/picture/1/7/3", running.opened)[0] == 404
         assert running.ask("/picture/1/8/3", running.opened)[0] == 200
-        # The name is searched, too.
-        go(browser, "nodes")
-        browser.type("#nodes input[type=search]", "book 41")
-        browser.wait_until("return document.querySelector('#found').innerText === '3 of 60'")
-        found = browser.wait_until("""
-            const found = document.querySelectorAll(".grid .ag-cell[col-id=title]");
-            return found.length === 3 && Array.from(found, (one) => one.innerText);
-        """)
-        assert found == ["Book 40", "Book 41", "Book 45"]  # 41 is the id of the first, and in the pages of the last
         # Other roles, without choosing the file again: the labels stay.
-        go(browser, "label")
         browser.press("2")
         browser.wait_until(SHOWS_ANOTHER, "8")
         go(browser, "data")
@@ -336,6 +306,8 @@ def test_nodes_view_labels_many_at_once(browser, books, tmp_path):
         browser.wait_until(NODE)
         go(browser, "nodes")
         browser.wait_until("return document.querySelectorAll('.grid .ag-row [col-id=title] span').length > 10")
+        browser.type("#nodes input[type=search]", "book 41")  # id 41, name Book 41, 415 pages
+        browser.wait_until("return document.querySelector('#found').innerText === '3 of 60'")
         browser.type("#nodes input[type=search]", "pasta")
         browser.wait_until("return document.querySelector('#found').innerText === '30 of 60'")
         change(browser, "#nodes [aria-label='Which nodes']", "mine")
@@ -399,9 +371,8 @@ def test_open_page_survives_a_restart(browser, files, tmp_path):
         browser.wait_until(LABELS, "1 label")
         running.kill()
         browser.wait_until("return document.querySelector('#popup').ariaHidden === 'false'")
-        assert "start it again by the same command" in browser.run(
-            "return document.querySelector('#popup').textContent"
-        )
+        popup = browser.run("return document.querySelector('#popup').textContent")
+        assert "start it again by the same command" in popup
     with studio(tmp_path) as again:
         assert again.served.port == running.served.port
         browser.wait_until("return document.querySelector('#popup').ariaHidden === 'true'")
@@ -410,27 +381,23 @@ def test_open_page_survives_a_restart(browser, files, tmp_path):
         browser.errors()
 
 
-def test_ten_labels_by_keyboard_alone(browser, digits, tmp_path):
-    """Practice compares with the hidden labels; the focus is kept."""
-    with shown(browser, tmp_path, "--dataset", "digits"):
-        browser.wait_until(HAS_MAP, seconds=120)
-        browser.run("document.querySelector('#line [data-keep=practice]').focus()")
-        browser.press(ENTER)
-        browser.wait_until("return document.querySelector('#line').innerText.includes('You labelled 0, 0 as in')")
-        label_by_key(browser, digits, 10)
-        browser.wait_until("return document.querySelector('#line').innerText.includes('You labelled 10, 10 as in')")
-        assert browser.text("#labels") == "10 labels"
-        browser.wait_until("return document.querySelector('#line').innerText.includes('accuracy')")
-        assert browser.run("return document.activeElement.dataset.keep") == "practice"
+def test_practice_score_while_labelling_keeps_the_focus(page, digits):
+    page.run("document.querySelector('#line [data-keep=practice]').focus()")
+    page.press(ENTER)
+    score = "return document.querySelector('#line').innerText.match(/You labelled ([0-9]+), .*accuracy/)?.[1]"
+    count = int(page.wait_until(score))
+    label_by_key(page, digits, 1)
+    page.wait_until(f"{score} === arguments[0]", str(count + 1))
+    assert page.run("return document.activeElement.dataset.keep") == "practice"
+    page.press("u", ENTER)
+    page.wait_until(LABELS, f"{count} labels")
 
 
 def test_doubted_labels_are_listed_with_the_reason(page):
     go(page, "nodes")
     change(page, "#nodes [aria-label='Which nodes']", "doubted")
-    first = page.wait_until(
-        "return document.querySelector('.grid [row-index=\"0\"] [col-id=why]')?.innerText", seconds=120
-    )
-    assert "predicted as" in first
+    why = "return document.querySelector('.grid [row-index=\"0\"] [col-id=why]')?.innerText"
+    assert "predicted as" in page.wait_until(why, seconds=120)
     listed = page.texts(".grid [col-id=title] .ag-cell-value, .grid .ag-cell[col-id=title]")
     assert WRONG in listed
     assert page.text("#found") == f"{len(listed)} of 1,797"
@@ -492,9 +459,8 @@ def test_every_view_fits_the_screen_with_contrast(page, width, dark):
     page.show(width=width, dark=dark)
     for view in ("label", "nodes", "model", "data"):
         go(page, view)
-        page.wait_until(
-            "return document.querySelector(`#${arguments[0]}`)?.innerText", {"label": "around"}.get(view, view)
-        )
+        part = "around" if view == "label" else view
+        page.wait_until("return document.querySelector(`#${arguments[0]}`)?.innerText", part)
         assert page.run("return document.documentElement.scrollWidth") <= width, view
         assert page.run(OUTSIDE_THE_SCREEN) == [], view
         assert page.run(POOR_CONTRAST) == [], view
@@ -574,42 +540,23 @@ def test_no_request_to_other_hosts(page, fitted):
     assert page.errors() == []
 
 
-def test_map_of_20_000_nodes(browser, tmp_path):
-    count = 20_000
-    random = np.random.default_rng(0)
-    ends = np.column_stack([np.repeat(np.arange(count), 3), random.integers(0, 40, 3 * count)])
-    ends[:, 1] = (ends[:, 0] // 2500) * 2500 + (ends[:, 0] * 7 + ends[:, 1] * 61) % 2500  # eight clusters
-    np.savetxt(tmp_path / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
-    project = Project(tmp_path / "mtgcn-studio")
-    project.load_files(TableOptions(edges=tmp_path / "edges.csv"))
-    with shown(browser, tmp_path):
-        browser.wait_until(HAS_MAP, seconds=240)
-        assert browser.run("return window.studioMap.x.length") == count
-        assert browser.run("return document.querySelectorAll('canvas').length") == 1
-        assert browser.run("return document.querySelectorAll('*').length") < 1500
-        browser.run("window.studioMap.zoom(4)")
-        frames = browser.run("return window.studioMap.frames")
-        before = browser.run("return window.studioMap.view.x")
-        browser.drag((640, 400), (540, 380))
-        browser.wait_until("return window.studioMap.frames > arguments[0]", frames)
-        assert browser.run("return window.studioMap.view.x") > before
+def test_map_is_one_canvas_that_is_dragged(page):
+    assert page.run("return document.querySelectorAll('canvas').length") == 1
+    assert page.run("return document.querySelectorAll('*').length") < 1500  # whatever the number of nodes
+    page.run("window.studioMap.zoom(4)")
+    before = page.run("return window.studioMap.view.x")
+    page.drag((640, 400), (540, 380))
+    page.wait_until("return window.studioMap.view.x > arguments[0]", before)
 
 
-@pytest.mark.parametrize("start", ["empty", "model", "table", "files", "dataset"])
+@pytest.mark.parametrize("start", ["empty", "model", "table"])  # others start with --edges and --dataset
 def test_documented_start_shows_a_node(browser, files, tmp_path, start):
-    options = {
-        "empty": [],
-        "model": ["model"],
-        "table": [files.nodes],
-        "files": ["--edges", files.edges, "--nodes", files.nodes],
-        "dataset": ["--dataset", "digits"],
-    }[start]
+    options = {"empty": [], "model": ["model"], "table": [files.nodes]}[start]
     if start == "model":
         (tmp_path / "labels.csv").write_text("id,label\nn0,a\nn1,b\nn3,a\nn4,b\n")
         graph = read_graph(files.edges, nodes=files.nodes, labels=tmp_path / "labels.csv")
-        MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0).fit_graph(graph).save(
-            tmp_path / "model"
-        )
+        model = MutualTeachingClassifier("gcn", settings={"epochs": 2}, random_state=0)
+        model.fit_graph(graph).save(tmp_path / "model")
     with shown(browser, tmp_path, *options):
         if start == "empty":
             browser.wait_until("return document.querySelectorAll('[data-dataset]').length")
@@ -617,7 +564,7 @@ def test_documented_start_shows_a_node(browser, files, tmp_path, start):
         browser.wait_until(NODE, seconds=120)
         browser.wait_until(HAS_MAP, seconds=120)
         browser.wait_until("return document.querySelector('#around').innerText")
-        assert browser.run(MESSAGE) is None
+        assert not browser.texts(".q-notification__message")
 
 
 @pytest.mark.parametrize(
@@ -663,44 +610,30 @@ def label_by_key(browser, digits, count):
         browser.wait_until(SHOWS_ANOTHER, node)
 
 
-def label_on_map(browser, digits, place):
-    """Click a node on the map and label the node that is shown then; points may overlap."""
-    before = browser.wait_until(NODE)
-    browser.point_at(*browser.run(POSITION, place), click=True)
-    browser.wait_until(SHOWS_ANOTHER, before)
-    label_by_key(browser, digits, 1)
-
-
-def write_by_hand(folder, digits, per_class):
-    """Add labels to the file up to `per_class` labels per class."""
-    labels = labels_of(folder)
-    for node, digit in digits.items():
-        if list(labels.values()).count(str(digit)) < per_class:
-            labels.setdefault(node, str(digit))
-    lines = "".join(f"{node},{label}\n" for node, label in labels.items())
-    (folder / "mtgcn-studio" / "labels.csv").write_text(f"id,label\n{lines}", encoding="utf-8")
-
-
 def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
     with studio(tmp_path, "--dataset", "digits") as running:
         visit(browser, running.address)
-        # Ten classes by ten keys.
         while len(set(labels_of(tmp_path).values())) < 10:
             label_by_key(browser, digits, 1)
             assert len(labels_of(tmp_path)) < 60, "the queue does not find the classes"
         given = labels_of(tmp_path)
-        assert all(int(label) == digits[node] for node, label in given.items())
         # An automatic fit starts while labelling continues.
         browser.wait_until(HAS_STATE, "Teaching")
         label_by_key(browser, digits, 2)
-        label_on_map(browser, digits, 1500)
+        before = browser.wait_until(NODE)
+        browser.point_at(*browser.run(POSITION, 1500), click=True)  # or a node that overlaps it
+        browser.wait_until(SHOWS_ANOTHER, before)
+        label_by_key(browser, digits, 1)
         assert len(labels_of(tmp_path)) == len(given) + 3
-        browser.wait_until(
-            "return !document.querySelector('#pill').innerText.startsWith('Teaching')", seconds=FIT_SECONDS
-        )
+        taught = "return !document.querySelector('#pill').innerText.startsWith('Teaching')"
+        browser.wait_until(taught, seconds=FIT_SECONDS)
         # With five labels per class, most written by hand, the accuracy is measured.
-        write_by_hand(tmp_path, digits, per_class=5)
         given = labels_of(tmp_path)
+        for node, digit in digits.items():
+            if list(given.values()).count(str(digit)) < 5:
+                given.setdefault(node, str(digit))
+        lines = "".join(f"{node},{label}\n" for node, label in given.items())
+        (tmp_path / "mtgcn-studio" / "labels.csv").write_text(f"id,label\n{lines}", encoding="utf-8")
         browser.wait_until(HAS_STATE, "Teaching")
         browser.wait_until(HAS_STATE, "Up to date", seconds=FIT_SECONDS)
         go(browser, "model")
@@ -712,20 +645,13 @@ def test_from_no_labels_to_a_model_and_after_a_kill(browser, digits, tmp_path):
         truth = np.array(list(digits.values()))
         assert np.mean(np.array(drawn["classes"]) == truth) > 0.8
         assert sum(drawn["labelled"]) == len(given)
-        browser.wait_until("const map = studioMap; return map.canvas.width > 100 && !map.frame")  # drawn
-        assert browser.run(COLOURED_PIXELS) > 1000
-        # Undo, then reload.
         node = browser.wait_until(NODE)
         label_by_key(browser, digits, 1)
         assert len(labels_of(tmp_path)) == len(given) + 1
         browser.press("u")
         browser.wait_until(SHOWS, node)
         assert labels_of(tmp_path) == given
-        browser.reload()
-        browser.wait_until(LABELS, f"{len(given)} labels")
         browser.wait_until(HAS_STATE, "Up to date", seconds=FIT_SECONDS)
-        browser.wait_until(HAS_MAP)
-        assert np.mean(np.array(browser.run(MAP_STATE)["classes"]) == truth) > 0.8
         predictions = running.ask("/export/predictions.csv", running.opened)[2]
         assert browser.errors() == []
         # Kill the server during a fit.

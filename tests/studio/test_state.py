@@ -7,18 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mtgcn.studio.fitting import Progress, fit_project
-from mtgcn.studio.map_view import colour_bytes, colours
+from mtgcn.studio.fitting import MapPoints, Progress, fit_project
+from mtgcn.studio.map_view import colour_bytes, colours, place_bytes
 from mtgcn.studio.project import Project
-from mtgcn.studio.state import (
-    LABELS_BEFORE_FIT,
-    MIN_QUEUE_LENGTH,
-    QUEUE_LENGTH,
-    Studio,
-    Window,
-    fit_status,
-    page_text,
-)
+from mtgcn.studio.state import LABELS_BEFORE_FIT, MIN_QUEUE_LENGTH, QUEUE_LENGTH, Studio, Window, fit_status, page_text
 
 
 def step(studio, times=1):
@@ -33,7 +25,10 @@ def broken(*_):
     raise ZeroDivisionError("a bug")
 
 
-def test_polls_the_project_and_fills_queue_and_map(studio):
+def test_polls_the_project_and_fills_queue_and_map(studio, tmp_path, worker):
+    empty = Studio(Project(tmp_path / "empty"), worker)
+    step(empty, times=2)
+    assert (empty.snapshot.load, empty.nodes, empty.error) == (0, None, "")
     assert not studio.snapshot.load
     step(studio)
     assert studio.snapshot.classes == ("cat", "dog", "eel")
@@ -46,26 +41,19 @@ def test_polls_the_project_and_fills_queue_and_map(studio):
     assert all(map(operator.is_, before, (studio.snapshot, studio.nodes, studio.queue, studio.points)))  # no change
 
 
-def test_empty_project(tmp_path, worker):
-    studio = Studio(Project(tmp_path / "empty"), worker)
-    step(studio, times=2)
-    assert (studio.snapshot.load, studio.nodes, studio.error) == (0, None, "")
-
-
 def test_labels_of_another_process_appear_on_the_map(studio, project):
     step(studio)
     Project(project.folder).label("n4", "dog")
     step(studio)
     assert studio.snapshot.labels == {"n4": "dog"}
     assert studio.snapshot.label_counts == {"cat": 0, "dog": 1, "eel": 0}
-    classes, confidence, labelled = colours(studio)
     assert studio.nodes.model is None  # one class
-    index = studio.nodes.loaded.index["n4"]
-    sent = np.frombuffer(colour_bytes(studio), np.uint8)  # class in two bytes, confidence, whether it is labelled
-    assert (len(sent), *sent[[2 * index, 72 + index, 108 + index]]) == (4 * 36, 1, 255, 1)
-    assert np.flatnonzero(labelled).tolist() == [index]
-    assert (classes[index], confidence[index]) == (1, 1)
-    assert (np.delete(classes, index) == -1).all()
+    sent = colour_bytes(studio)
+    assert np.frombuffer(sent[:72], "<u2").tolist() == [
+        1 if node == "n4" else 65535 for node in studio.nodes.loaded.ids
+    ]
+    for values, value in ((sent[72:108], 255), (sent[108:], 1)):  # confidence, whether it is labelled
+        assert list(values) == [value * (node == "n4") for node in studio.nodes.loaded.ids]
 
 
 def test_map_shows_predictions_under_present_names(studio, labelled, worker, quick):
@@ -83,6 +71,18 @@ def test_map_shows_predictions_under_present_names(studio, labelled, worker, qui
     assert np.where(names == "fish", "eel", names)[~known].tolist() == model.transduction_[~known].tolist()
     assert np.array_equal(confidence[~known], studio.nodes.confidence[~known])
     assert known.sum() == 6
+
+
+def test_coordinates_are_centred_in_a_square():
+    x, y = np.frombuffer(place_bytes(np.array([[2.0, 5], [6, 5], [4, 7]])), "<f4").reshape(2, 3)
+    np.testing.assert_allclose(x, [0, 1, 0.5])
+    np.testing.assert_allclose(y, [0.25, 0.25, 0.75])
+    np.testing.assert_allclose(np.frombuffer(place_bytes(np.array([[3.0, 3.0]])), "<f4"), 0.5)
+
+
+def test_numbers_of_nodes_outside_a_sample():
+    points = MapPoints(np.array([2, 5, 9]), np.zeros((3, 2)))
+    assert points.numbers(np.array([9, 2, 3, 0, 12, -1])) == [2, 0, -1, -1, -1, -1]
 
 
 def test_short_queue_is_refilled(studio, project, truth):
@@ -208,12 +208,11 @@ def driver(studio):
 
 
 def test_shows_the_first_node_of_the_queue(driver, studio):
-    first, *others = list(studio.queue) if driver.act() is None else studio.queue
-    window = driver.window
+    driver.act()
+    window, first = driver.window, next(iter(studio.queue))
     assert window.node == window.view.node.id == first
     assert window.reason == studio.queue[first]
     assert "colour" in {cell.column for cell in window.view.attributes}
-    assert [node.id for node in window.upcoming] == others[:5]
 
 
 def test_label_shows_the_next_node(driver, studio, project):
@@ -278,6 +277,9 @@ def test_label_until_no_node_is_left(driver, studio, project, truth):
 
 
 def test_first_answer_until_the_model_arrives(studio, project, truth, quick):
+    def predicted():
+        return np.array(studio.nodes.class_names)[studio.nodes.predicted]
+
     studio.auto_fit = False
     step(studio)
     queue = studio.queue
@@ -285,19 +287,15 @@ def test_first_answer_until_the_model_arrives(studio, project, truth, quick):
         project.label(node, truth(node))
     step(studio, times=2)
     assert (studio.nodes.quick, studio.has_model, studio.queue) == (True, False, queue)
-    first = studio.nodes.predicted
     project.label("n2", "eel")
     step(studio)
-    assert studio.nodes.quick
-    assert len(studio.nodes.class_names) == 3
-    earlier = np.array(studio.nodes.class_names)[studio.nodes.predicted]
+    assert (studio.nodes.quick, len(studio.nodes.class_names)) == (True, 3)
+    earlier = predicted()
     fit_project(project, quick)
     step(studio)
     assert studio.has_model
-    now = np.array(studio.nodes.class_names)[studio.nodes.predicted]
-    changed = [f"n{node}" for node in np.flatnonzero(now != earlier) if node > 2]
+    changed = [f"n{node}" for node in np.flatnonzero(predicted() != earlier) if node > 2]
     assert studio.listed("changed") == changed
-    assert len(first) == 36
 
 
 def test_status_says_what_is_needed(studio, project, truth):
@@ -314,8 +312,8 @@ def test_status_says_what_is_needed(studio, project, truth):
     assert text() == "One of eel, then it learns."
     project.label("n2", "eel")
     assert text() == "Starting. You can go on labelling."
-    project.delete_class("dog")
-    project.delete_class("eel")
+    project.remove_class("dog")
+    project.remove_class("eel")
     studio.worker.progress = Progress()
     assert text() == "2 more labels, and a second class, then it learns."
     studio.auto_fit = False

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import mtgcn
-from mtgcn.studio.guard import Served
+from mtgcn.studio.server import Served
 
 SECONDS = 60
 

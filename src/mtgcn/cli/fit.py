@@ -321,7 +321,6 @@ def studio(
     with listen(host, port, last_start(project)[0]) as listener:  # fails before time is spent on loading
         from mtgcn.studio.fitting import CACHE, FitOptions, FitWorker
         from mtgcn.studio.project import Project
-        from mtgcn.studio.source import MAX_UPLOAD_BYTES
 
         opened = Project(project)
         cache = opened.path(CACHE)
@@ -338,15 +337,7 @@ def studio(
             opened.load_files(tables, pictures=None if tables.nodes is None else Path(tables.nodes).parent)
         worker = FitWorker(opened, FitOptions(device=device))
         try:
-            serve(
-                studio_application(opened, worker),
-                listener,
-                host,
-                opened.folder,
-                MAX_UPLOAD_BYTES,
-                lambda: () if opened.state.source is None else opened.loaded.picture_origins,
-                browser=not no_browser,
-            )
+            serve(studio_application(opened, worker), listener, host, opened, browser=not no_browser)
         finally:
             worker.close()
 

@@ -1,6 +1,6 @@
-"""The labelling page.
+"""The labelling page, and the server of a model.
 
-Project on disk: `storage`, `source` (the graph), `project`. Model: `fitting` (and its process), `nodes`. State of the
-page: `state`. Page: `elements`, one file per view (`label_view`, `model_view`, `data_view`), `page`. Server: `guard`
-(security), `server`.
+Project on disk: `storage`, `project`. Model: `fitting` (and its process), `nodes`. State of the page: `state`. Page:
+`elements`, one file per view (`label_view` with `map_view`, `nodes_view`, `model_view`, `data_view`), `page`. `server`
+has the access control; `api` serves a model alone.
 """

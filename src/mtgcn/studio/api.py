@@ -1,6 +1,6 @@
 """Serves a fitted model over HTTP: class probabilities of new nodes and explanations of nodes of the fit.
 
-Nothing is stored, so a restarted server returns the same predictions. As in the studio (`guard.py`), requests need the
+Nothing is stored, so a restarted server returns the same predictions. As in the studio (`Guard`), requests need the
 token, and the Host and Origin of the served address.
 """
 
@@ -12,7 +12,7 @@ import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
 from time import perf_counter, time
@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from mtgcn import __version__
 from mtgcn.errors import InputError
 from mtgcn.estimator.persistence import load_model
-from mtgcn.studio.guard import HEADERS, TOKEN, Guard, Served
+from mtgcn.studio.server import HEADERS, TOKEN, Guard, Served, run
 
 MAX_EDGES = 10_000  # edges of a new node
 MAX_FEATURES = 100_000
@@ -129,7 +129,7 @@ class ApiGuard(Guard):
     """The studio's guard with a bearer token for programs, or without a token; logs a line of JSON per request."""
 
     def __init__(self, app: FastAPI, served: Served, *, needs_token: bool) -> None:
-        super().__init__(app, served, max_upload_bytes=0)
+        super().__init__(app, served)
         self.needs_token = needs_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,35 +151,19 @@ class ApiGuard(Guard):
 
     def _response(self, request: HTTPConnection) -> Response | None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self.needs_token and not secrets.compare_digest(given.encode(), self.served.token.encode()):
-            response = super()._response(request)  # token in the address or in a cookie, for browsers
-            if response is not None and response.status_code == 401:
-                detail = "the token is missing or wrong; send Authorization: Bearer TOKEN, or open the printed address"
-                return JSONResponse({"detail": detail}, 401, HEADERS | {"WWW-Authenticate": "Bearer"})
-            return response
-        hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
-        if [host.lower() for host in hosts] != [self.served.authority.lower()]:
-            return JSONResponse({"detail": f"the Host is not {self.served.authority}"}, 403, HEADERS)
-        if any(origin.lower() != self.served.origin.lower() for origin in origins):
-            return JSONResponse({"detail": "requests of other pages are refused"}, 403, HEADERS)
-        return None
+        if not self.needs_token or secrets.compare_digest(given.encode(), self.served.token.encode()):
+            return self.refusal_of_source(request)
+        response = super()._response(request)  # token in the address or in a cookie, for browsers
+        if response is not None and response.status_code == 401:
+            detail = "the token is missing or wrong; send Authorization: Bearer TOKEN, or open the printed address"
+            return JSONResponse({"detail": detail}, 401, HEADERS | {"WWW-Authenticate": "Bearer"})
+        return response
 
 
 def serve_model(folder: Path, listener: socket.socket, host: str, *, needs_token: bool) -> None:
     """Print the address and serve until interrupted."""
-    import uvicorn
-
     app = application(folder)
     token = {TOKEN: os.environ[TOKEN_VARIABLE]} if os.environ.get(TOKEN_VARIABLE) else {}
     served = Served(host, listener.getsockname()[1], **token)
-    config = uvicorn.Config(
-        ApiGuard(app, served, needs_token=needs_token),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-    )
     print(served.address if needs_token else served.origin, flush=True)
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+    run(ApiGuard(app, served, needs_token=needs_token), listener, SHUTDOWN_SECONDS)

@@ -11,15 +11,15 @@ from secrets import token_hex
 from typing import Any
 
 from nicegui import ui
-from nicegui.events import UploadEventArguments
+from nicegui.events import UploadEventArguments, ValueChangeEventArguments
 
 from mtgcn.errors import InputError
 from mtgcn.io.options import TableOptions, UnknownNodes
 from mtgcn.io.read import Preview, preview
 from mtgcn.studio.elements import View, bullets, button, choice, figures, key, on_value, swatch, tag
 from mtgcn.studio.project import UPLOADS
-from mtgcn.studio.source import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.studio.state import Action, Window, class_keys, page_text, plural
+from mtgcn.studio.storage import MAX_UPLOAD_BYTES, SUFFIXES
 from mtgcn.workflows.output import collected_notes
 
 DATASETS = {
@@ -45,11 +45,6 @@ FIELDS = {
 }
 ROLES = {"": "choose …"} | {role: role for role in ("id", "label", "name", "feature", "text", "picture", "ignore")}
 MORE_ROLES = {"number": "number", "category": "category"}  # roles of columns that cannot be read as they are
-SHOW_STEP = """
-    const step = document.getElementById("import-step");
-    step.scrollIntoView();
-    step.querySelector("select").focus({ preventScroll: true });
-"""
 
 
 class DataView(View):
@@ -91,11 +86,7 @@ class DataView(View):
         snapshot, nodes = self.studio.snapshot, self.studio.nodes
         if not snapshot.load:
             tag("h2", "Label a few nodes, and the model predicts the rest")
-            text = (
-                "Load a table, a graph or a built-in dataset. The studio asks about the most useful nodes first; "
-                "after a few labels it fits a model that predicts all others."
-            )
-            tag("p", text, "soft")
+            tag("p", "Load a table, a graph or a built-in dataset.", "soft")
             return
         tag("h2", snapshot.title)
         if nodes is None:
@@ -113,7 +104,7 @@ class DataView(View):
                 bullets(graph.preprocessing.lines(), "small soft")
         files = nodes.loaded.files
         if files is not None and files.nodes:
-            change = partial(self.window.act, partial(self._change_roles, files))
+            change = partial(self.window.act, self._change_roles, files)
             button("Change the roles of the columns", change, id="change-roles")
         if kept := self.studio.project.kept():
             tag("h3", "Earlier graphs, with their labels")
@@ -139,12 +130,11 @@ class DataView(View):
                     field = tag("input", type="text", value=name, aria_label=f"Name of class {name}", data_class=name)
                     on_value(field, "change", partial(self._change, project.rename_class, name))
                     tag("span", plural(count, "label"), "soft small number")
-                    up = button("↑", partial(self._change, project.move_class, name, -1), "quiet")
+                    up = button("↑", partial(self._change, project.move_class, name, -1))
                     up.attributes(aria_label=f"Move class {name} up", aria_disabled=None if number else "true")
                     others = {f"into {other}": f"merge into {other}" for other in counts if other != name}
                     options = {"": "more …"} | others | {"delete": f"delete, with {plural(count, 'label')}"}
-                    change = partial(self._change, self._merge_or_delete, name)
-                    choice(f"Merge or delete class {name}", options, "", change)
+                    choice(f"Merge or delete class {name}", options, "", partial(self._remove_class, name))
         with tag("form", classes="class-row") as form:
             tag("input", type="text", placeholder="new class", aria_label="Name of a new class", id="new-class")
             tag("button", "Add", type="submit")
@@ -152,15 +142,13 @@ class DataView(View):
         on_value(form, "submit.prevent", partial(self._change, project.add_class), name)
         self._draw_upload("import", "Add labels from a file: an id and a class per line", SUFFIXES["labels"])
 
-    def _merge_or_delete(self, name: str, choice: str, *, window: str) -> None:
-        if choice == "delete":
-            self.studio.project.delete_class(name, window=window)
-        else:
-            self.studio.project.merge_classes(name, choice.removeprefix("into "), window=window)
+    async def _remove_class(self, name: str, choice: str) -> None:
+        into = None if choice == "delete" else choice.removeprefix("into ")
+        await self._change(self.studio.project.remove_class, name, into)
 
     async def _change(self, method: Callable[..., object], *values: object) -> None:
         self.changed(self._classes)  # redraws, which resets the fields to the stored names
-        await self.window.act(lambda: self.window.change(method, *values))
+        await self.window.act(self.window.change, method, *values)
 
     # Loading
 
@@ -187,28 +175,25 @@ class DataView(View):
             label=title,
             auto_upload=True,
             max_file_size=MAX_UPLOAD_BYTES,
-            on_upload=partial(self._receive, role),
+            on_upload=lambda event: self.window.act(self._receive, role, event),
             on_rejected=partial(self.window.notify, advice, True),
         )
         field.props(f"accept={','.join(suffixes)},.gz flat bordered").classes(role)
 
     async def _receive(self, role: str, event: UploadEventArguments) -> None:
-        async def action() -> None:
-            path = self.studio.project.path(UPLOADS, token_hex(8), event.file.name)  # windows may upload the same name
-            await event.file.save(path)
-            event.sender.run_method("reset")  # another file may be chosen
-            if role == "import":
-                count = await self.window.change(self.studio.project.import_labels, path)
-                self.window.notify(f"{plural(count, 'label')} changed. Undo on Label reverts it.", False)
-                return
-            if self._loaded.given and role in ("nodes", "graph"):  # of other nodes, to which labels do not belong
-                self._reset_import()
-            self._uploaded[role] = path
-            event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
-            if role in ("nodes", "edges") and "nodes" in self._uploaded:
-                await self._guess_roles(TableOptions(edges=self._uploaded.get("edges")))
-
-        await self.window.act(action)
+        path = self.studio.project.path(UPLOADS, token_hex(8), event.file.name)  # windows may upload the same name
+        await event.file.save(path)
+        event.sender.run_method("reset")  # another file may be chosen
+        if role == "import":
+            count = await self.window.change(self.studio.project.import_labels, path)
+            self.window.notify(f"{plural(count, 'label')} changed. Undo on Label reverts it.", False)
+            return
+        if self._loaded.given and role in ("nodes", "graph"):  # of other nodes, to which labels do not belong
+            self._reset_import()
+        self._uploaded[role] = path
+        event.sender.props["label"] = f"{role.capitalize()}: {path.name}, {event.file.size():,} bytes"
+        if role in ("nodes", "edges") and "nodes" in self._uploaded:
+            await self._guess_roles(TableOptions(edges=self._uploaded.get("edges")))
 
     async def _change_roles(self, files: TableOptions) -> None:
         """Show the import step for the loaded files with their current roles."""
@@ -222,7 +207,8 @@ class DataView(View):
 
     async def _guess_roles(self, options: TableOptions) -> None:
         self._preview, self._roles = None, {}
-        found = await asyncio.to_thread(_quiet_preview, self._uploaded["nodes"], options)
+        with collected_notes():  # loading shows them
+            found = await asyncio.to_thread(preview, self._uploaded["nodes"], options)
         self._preview = found
         self._roles = {one.column: "" if one.column in found.targets else one.role for one in found.columns}
 
@@ -248,7 +234,7 @@ class DataView(View):
                         for cell in row:
                             tag("td", cell)
         if self._loaded.given:
-            ui.run_javascript(SHOW_STEP)
+            ui.run_javascript("document.querySelector('#import-step select').focus()")
 
     @property
     def _undecided(self) -> list[str]:
@@ -260,8 +246,9 @@ class DataView(View):
         if self._undecided:
             text = "may hold the classes. Choose the role label for one of them, and another role for the rest."
             tag("p", f"{', '.join(self._undecided)} {text}", "note")
-        self._check("Number the rows", "id" not in self._roles.values(), self._number_rows)
-        self._check("Leave out unknown nodes, with their edges and labels", self._unknown_nodes == "drop", self._drop)
+        ui.checkbox("Number the rows", value="id" not in self._roles.values(), on_change=self._number_rows)
+        text = "Leave out unknown nodes, with their edges and labels"
+        ui.checkbox(text, value=self._unknown_nodes == "drop", on_change=self._leave_out)
         if "edges" not in self._uploaded:
             self._field("Nearest neighbours that each row is linked to", "_neighbours", type="number", min=1, max=100)
         if "picture" in self._roles.values():
@@ -275,26 +262,20 @@ class DataView(View):
         roles = ROLES | (MORE_ROLES if has_problem else {})
         choice(f"Role of column {column}", roles, self._roles[column], choose, data_column=column)
 
-    def _check(self, title: str, value: bool, choose: Callable[[bool], None]) -> None:
-        with tag("label", classes="row"):
-            field = tag("input", type="checkbox", checked=True if value else None)
-            tag("span", title)
-        on_value(field, "change", choose, "event.target.checked")
-
     def _field(self, title: str, attribute: str, **attributes: Any) -> None:
         with tag("label", classes="stack"):
             tag("span", title, "small soft")
             field = tag("input", value=getattr(self, attribute), **attributes)
         on_value(field, "change", partial(setattr, self, attribute))
 
-    def _number_rows(self, number: bool) -> None:
-        """Ignore the column of ids; if rows are not numbered, its role has to be chosen."""
-        self._roles |= {column: "ignore" for column, role in self._roles.items() if number and role == "id"}
+    def _number_rows(self) -> None:
+        """Ignore the column of ids. To use ids, choose that role for a column."""
+        self._roles |= {column: "ignore" for column, role in self._roles.items() if role == "id"}
         self.changed(self._columns)  # redraws it
         self.window.draw()
 
-    def _drop(self, drop: bool) -> None:
-        self._unknown_nodes = "drop" if drop else "error"
+    def _leave_out(self, event: ValueChangeEventArguments) -> None:
+        self._unknown_nodes = "drop" if event.value else "error"
 
     def _draw_datasets(self) -> None:
         with tag("section", classes="stack"):
@@ -308,9 +289,8 @@ class DataView(View):
 
     async def _load_files(self) -> None:
         async def read() -> None:
-            project = self.studio.project
-            method = project.reload_files if self._loaded.given else project.load_files
-            load = partial(method, self._table_options(), pictures=self._picture_folder())
+            options, pictures = self._table_options(), self._picture_folder()
+            load = partial(self.studio.project.load_files, options, pictures=pictures, again=self._loaded.given)
             await self.window.change(load)
             self._reset_import()
 
@@ -374,9 +354,3 @@ class DataView(View):
         answer = await dialog
         dialog.delete()
         return bool(answer)
-
-
-def _quiet_preview(nodes: Path, options: TableOptions) -> Preview:
-    """A preview without notes, which loading shows."""
-    with collected_notes():
-        return preview(nodes, options)

@@ -66,12 +66,8 @@ def swatch(class_number: int | None) -> Tag:
     """The colour of a class; a ring for no class."""
     if class_number is None:
         return tag("span", classes="swatch none", aria_hidden="true")
-    return tag(
-        "span",
-        classes="swatch",
-        aria_hidden="true",
-        style=f"--own: var(--k{class_number}); clip-path: var(--s{class_number})",
-    )
+    style = f"--own: var(--k{class_number}); clip-path: var(--s{class_number})"
+    return tag("span", classes="swatch", aria_hidden="true", style=style)
 
 
 def key(name: str) -> Tag:
@@ -126,16 +122,18 @@ class View(ABC):
         return classes.index(name) if name in classes else None
 
     async def show_node(self, node: str) -> None:
-        await self.window.act(lambda: self.window.show(node))
+        """Show a node in the view for labelling."""
+        await self.window.act(self.window.show, node)
+        self.window.go("Label")
 
-    def draw_node(self, node: Node, text: str) -> None:
-        """Draw a button that shows a node, with its class and a text about it."""
+    def draw_node(self, node: Node) -> None:
+        """Draw a button that shows a node, with its class."""
         with button("", partial(self.show_node, node.id), "node"):
             if node.picture is not None:
                 tag("img", classes="small-picture", src=node.picture, alt="")
             swatch(self.class_number(node.class_name))
             tag("span", node.title, "name")
-            tag("span", text, "class")
+            tag("span", node.class_text, "class")
 
 
 class Keys(Element, component="static/keys.js"):

@@ -56,7 +56,6 @@ class FitOptions:
 
     method: str | None = None
     settings: Sequence[str] = ()  # key=value
-    seed: int = 0
     device: str = "auto"
     folds: int | None = None  # folds to measure accuracy; None: see `measured_accuracy`; 0: not measured
 
@@ -68,7 +67,7 @@ class FitOptions:
             neighbors=options.get("knn") or 10,
             metric=options.get("metric") or "euclidean",
             device=self.device,
-            random_state=self.seed,
+            random_state=0,
         )
 
 
@@ -91,16 +90,15 @@ class FitWorker:
     model.
     """
 
-    def __init__(self, project: Project, options: FitOptions | None = None) -> None:
-        self.project = project
-        self.options = options or FitOptions()
+    def __init__(self, project: Project, options: FitOptions) -> None:
+        self.project, self.options = project, options
         self.progress = Progress()  # current progress; cheap to poll
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         self._process: subprocess.Popen[str] | None = None
 
     def prepare(self) -> None:
         """Start the process before it is needed, since that takes seconds."""
-        with self._changed:
+        with self._lock:
             self._running_process()
 
     def start(self) -> None:
@@ -108,7 +106,7 @@ class FitWorker:
         check_labels(self.project)
         self.options.new_model(self.project)  # raises for an unknown method or setting
         self.cancel()
-        with self._changed:
+        with self._lock:
             process = self._running_process()
             self.progress = Progress("running", stage="starting")
             assert process.stdin is not None
@@ -117,22 +115,18 @@ class FitWorker:
 
     def cancel(self) -> None:
         """Stop a running fit at once."""
-        with self._changed:
+        with self._lock:
             if self.progress.state == "running":
-                self._kill()
-                self._receive({"state": "cancelled"})
-
-    def wait(self, seconds: float | None = None) -> Progress:
-        """Wait until the fit ends, at most for the given number of seconds."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.progress.state != "running", seconds)
-        return self.progress
+                self.close()
 
     def close(self) -> None:
-        """End the process."""
-        self.cancel()
-        with self._changed:
-            self._kill()
+        """End the process, and with it a running fit."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                process.kill()
+                process.wait()
+            self._receive({"state": "cancelled"})
 
     def _running_process(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
@@ -149,12 +143,6 @@ class FitWorker:
             threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
         return self._process
 
-    def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         assert process.stdin is not None
@@ -163,40 +151,38 @@ class FitWorker:
                 self._receive(json.loads(line), process)
         status = process.wait()
         cause = f"signal {-status}, probably out of memory" if status < 0 else f"exit status {status}"
-        with self._changed:
+        with self._lock:
             with suppress(OSError):
                 process.stdin.close()
             self._receive({"state": "failed", "error": f"the worker process ended ({cause})"}, process)
 
     def _receive(self, message: dict[str, Any], sender: subprocess.Popen[str] | None = None) -> None:
         """Update the progress of a running fit; messages from a replaced process are ignored."""
-        with self._changed:
-            now = self.progress
-            if sender is not self._process or now.state != "running":
-                return
-            self.progress = replace(now, **message)
-            self._changed.notify_all()
+        with self._lock:
+            if sender is self._process and self.progress.state == "running":
+                self.progress = replace(self.progress, **message)
 
 
 def main(folder: str) -> None:
     """The worker process: fit the project in a folder on request until the input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    requests: queue.Queue[FitOptions] = queue.Queue()
+    project = None  # kept with its graph and the graph's cache
 
     def read_requests() -> None:
         for line in sys.stdin:
-            requests.put(json.loads(line))
+            requests.put(FitOptions(**json.loads(line)))
         os._exit(0)
 
     def send(**message: Any) -> None:
         print(json.dumps(message), file=output, flush=True)
 
+    # Fits run in the main thread, where the C library keeps freed blocks.
     threading.Thread(target=read_requests, daemon=True).start()
     keep_freed_blocks()
-    project = None  # kept with its graph and the graph's cache
     while True:
-        options = FitOptions(**requests.get())
+        options = requests.get()
         try:
             with progress_callbacks(
                 lambda done, total: send(done=done, total=total),
@@ -235,7 +221,7 @@ def fitted_model(project: Project) -> GraphModel | None:
 def first_answer(project: Project) -> GraphModel:
     """A quick first model: label propagation or, without edges, a model of the features alone."""
     check_labels(project)
-    graph = project.labelled_graph()
+    graph = project.loaded.labelled(project.labels())
     with collected_notes():
         method = method_from_text("lp" if graph.num_edges else "logistic", [])
         return GraphModel(method, device="cpu", random_state=0).fit_graph(graph)
@@ -246,11 +232,10 @@ def fit_project(project: Project, options: FitOptions) -> bool:
     computations of the previous model were reused."""
     check_labels(project)
     with stage("reading"):
-        state, graph = project.state, project.labelled_graph()
-        previous = fitted_model(project)
-        model = options.new_model(project)
+        state, graph = project.state, project.loaded.labelled(project.labels())
+        previous, model = fitted_model(project), options.new_model(project)
         device, method = chosen_device(options.device), chosen_method(model)
-    refitted = previous is not None and previous.method_ == method and previous.seed_ == options.seed
+    refitted = previous is not None and previous.method_ == method
     with collected_notes() as notes, within_memory(graph, method, device):
         started = perf_counter()
         if previous is not None and refitted:

@@ -14,15 +14,9 @@ from mtgcn.studio.map_view import MapPane
 from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.state import Window, class_keys, fit_status, plural
 
-MIN_CLASSES_FOR_COLUMNS = 8
-SHORT_NAME, LONG_NAME = 5, 12  # characters that fit into two columns on narrow and wide screens
 MAX_REASONS = 5  # parts of an explanation per table
 # The node that was shown when the button was pressed; another may be shown when the server handles the event.
 SHOWN_NODE = "document.querySelector('[data-node]').dataset.node"
-TOGGLE_TEXT = """(event) => {
-    const open = event.currentTarget.previousElementSibling.classList.toggle("open");
-    event.currentTarget.textContent = open ? "Show less" : "Show all";
-}"""
 
 
 class LabelView(View):
@@ -30,8 +24,7 @@ class LabelView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._shares: list[Tag] = []
-        self._buttons: list[Tag] = []
+        self._buttons: dict[str, tuple[Tag, Tag]] = {}  # the button of each class, and the probability on it
         self._shows_practice = False
         self._explained: tuple[Nodes | None, str, Explanation] | None = None  # model, node and its explanation
         with tag("div", classes="label-view", id="label") as self.pane:
@@ -39,34 +32,32 @@ class LabelView(View):
                 self._line = tag("div", classes="teach-line", role="status", id="line")
                 self._evidence = tag("div", classes="stack", aria_live="polite", id="evidence", tabindex="0")
                 self._classes = tag("div", classes="classes", role="group", aria_label="Classes")
-                self._add = tag("form", classes="class-row")
-                self._moves = tag("div", classes="moves")
+                with tag("form", classes="class-row") as self._add:
+                    title = "another class"
+                    tag("input", type="text", placeholder=title, aria_label=title, id="another-class")
+                    tag("button", "Add and label", type="submit")
+                with tag("div", classes="moves") as self._moves:
+                    for title, shortcut, action in (
+                        ("Previous", "←", lambda node: window.previous()),
+                        ("Skip", "S", window.skip),
+                        ("Undo", "U", lambda node: window.undo()),
+                        ("Next", "→", lambda node: window.next()),
+                        ("Remove the label", "", partial(window.label, name=None)),
+                    ):
+                        with self._node_button(action) as self._unlabel:
+                            tag("span", title)
+                            if shortcut:
+                                key(shortcut)
             self._map = MapPane(window)
             with tag("section", classes="pane", aria_label="Neighbourhood"):
                 self._around = tag("div", classes="stack", id="around")
-                self._upcoming = tag("div", classes="stack upcoming", id="upcoming")
-        with self._add:
-            tag("input", type="text", placeholder="another class", aria_label="Another class", id="another-class")
-            tag("button", "Add and label", type="submit")
         self._add.on(
             "submit.prevent",
-            lambda event: window.act(lambda: window.label_as_new(*map(str, event.args))),
+            lambda event: window.act(window.label_as_new, *map(str, event.args)),
             js_handler=f"(event) => {{ const field = event.target.querySelector('input'), name = field.value; "
             f"field.value = ''; field.blur(); document.querySelector('#queue .classes button')?.focus(); "
             f"emit({SHOWN_NODE}, name); }}",  # so that the keys of the classes work again
         )
-        with self._moves:
-            for title, shortcut, action in (
-                ("Previous", "←", lambda node: window.previous()),
-                ("Skip", "S", window.skip),
-                ("Undo", "U", lambda node: window.undo()),
-                ("Next", "→", lambda node: window.next()),
-                ("Remove the label", "", partial(window.label, name=None)),
-            ):
-                with self._node_button(action) as self._unlabel:
-                    tag("span", title)
-                    if shortcut:
-                        key(shortcut)
 
     def update(self) -> None:
         view, snapshot, studio = self.window.view, self.studio.snapshot, self.studio
@@ -77,21 +68,19 @@ class LabelView(View):
                 part.show(view is not None)
             node = Node("") if view is None else view.node
             self._unlabel.show(node.label is not None)
-            for name, made, share in zip(snapshot.classes, self._buttons, self._shares, strict=True):
+            for name, (made, share) in self._buttons.items():
                 made.attributes(aria_pressed="true" if name == node.label else "false")
                 share.text = f"{100 * node.probabilities[name]:.0f} %" if name in node.probabilities else ""
         practice = self._shows_practice, studio.nodes, len(snapshot.labels)
         self.redraw(self._line, self._draw_line, fit_status(studio), studio.changed, *practice)
         self.redraw(self._evidence, self._draw_evidence, view, studio.queue)
-        self.redraw(self._upcoming, self._draw_upcoming, self.window.upcoming)
         self.redraw(self._around, self._draw_around, view, snapshot.classes, self._explained)
         self._map.update()
 
     def _node_button(self, action: Callable[[str], Awaitable[None]], **attributes: str) -> Tag:
         """A button that acts on the shown node."""
-
         made = tag("button", type="button", **attributes)
-        return on_value(made, "click", lambda node: self.window.act(lambda: action(node)), SHOWN_NODE)
+        return on_value(made, "click", partial(self.window.act, action), SHOWN_NODE)
 
     def _draw_line(self) -> None:
         """Draw the status line: the state of the fit, or what it needs."""
@@ -101,14 +90,14 @@ class LabelView(View):
             button("Teach now", partial(self.window.act, studio.fit), "link", data_keep="teach")
         if studio.nodes is not None and studio.nodes.quick:
             tag("span", "A first answer is shown until then.", "soft")
-        if studio.changed and studio.progress.state != "running":
+        if studio.changed and studio.worker.progress.state != "running":
             tag("span", f"{plural(len(studio.changed), 'node')} changed.", "soft")
-            button("Show", partial(self.window.act, partial(self.window.list_nodes, "changed")), "link")
+            button("Show", partial(self.window.act, self.window.list_nodes, "changed"), "link")
         if studio.nodes is not None and studio.nodes.loaded.truth:
             title = "Hide the score" if self._shows_practice else "Practice score"
             button(title, self._toggle_practice, "link", data_keep="practice")
-            if self._shows_practice and (score := studio.nodes.practice()) is not None:
-                labels, correct, accuracy = score
+            if self._shows_practice:
+                labels, correct, accuracy = studio.nodes.practice()
                 known = "no prediction yet" if accuracy is None else f"accuracy {100 * accuracy:.0f} %"
                 tag("b", f"You labelled {labels}, {correct} as in the dataset; {known}.")
 
@@ -119,20 +108,15 @@ class LabelView(View):
     def _draw_classes(self) -> None:
         classes = self.studio.snapshot.classes
         keys = class_keys(classes)
-        self._shares, self._buttons = [], []
-        longest = max(map(len, classes), default=0)
-        narrow = "short" if longest <= SHORT_NAME else "many" if longest <= LONG_NAME else ""
-        self._classes.classes(add=narrow if len(classes) >= MIN_CLASSES_FOR_COLUMNS else "", remove="many short")
+        self._buttons = {}
         for number, name in enumerate(classes):
-            with self._node_button(
-                partial(self.window.label, name=name), aria_pressed="false", data_class=name
-            ) as made:
+            label = partial(self.window.label, name=name)
+            with self._node_button(label, aria_pressed="false", data_class=name) as made:
                 if name in keys:
                     key(keys[name].upper())
                 swatch(number)
                 tag("span", name, "name")
-                self._shares.append(tag("span", "", "share"))
-            self._buttons.append(made)
+                self._buttons[name] = made, tag("span", "", "share")
         if not classes:
             tag("p", "There is no class yet. Name the first one for this node:", "soft small")
 
@@ -158,8 +142,7 @@ class LabelView(View):
         for cell in by_kind["text"]:
             with tag("div", classes="text"):
                 tag("span", cell.column, "soft small")
-                tag("p", cell.value, "clamped")
-                tag("button", "Show all", "link small", type="button").on("click", js_handler=TOGGLE_TEXT)
+                tag("p", cell.value, tabindex="0")
         for cell in by_kind["link"]:
             with tag("p", classes="small"):
                 tag("span", f"{cell.column}: ", "soft")
@@ -175,14 +158,6 @@ class LabelView(View):
         if self.window.reason:
             tag("p", f"Why this node: {self.window.reason}", "why")
 
-    def _draw_upcoming(self) -> None:
-        if self.window.upcoming:
-            tag("h3", "Next in the queue")
-            with tag("ul", classes="neighbours"):
-                for node in self.window.upcoming:
-                    with tag("li"):
-                        self.draw_node(node, f"{node.predicted}?" if node.predicted else "")
-
     # Neighbourhood
 
     def _draw_around(self) -> None:
@@ -196,24 +171,20 @@ class LabelView(View):
             if view.neighbours_left_out:
                 tag("p", f"and {view.neighbours_left_out} more", "soft small")
         if self._explained is not None and self._explained[:2] == (self.studio.nodes, view.node.id):
-            self._draw_explanation(self._explained[2])
+            found = self._explained[2]
+            tag("p", found.sentence, "small", id="explanation")
+            titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
+            bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
+            ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
         elif self.studio.has_model:
-            button("Explain", partial(self.window.act, self._explain), "link", data_keep="explain")
+            explain = partial(self.window.act, self._explain, self.studio.nodes, view.node.id)
+            button("Explain", explain, "link", data_keep="explain")
 
-    async def _explain(self) -> None:
-        """Explain the class of the shown node; the first time takes longer."""
-        view, nodes = self.window.view, self.studio.nodes
-        assert view is not None
-        assert nodes is not None
-        model, place = nodes.fitted, nodes.loaded.index[view.node.id]
-        found = await asyncio.to_thread(lambda: model.explain(model.graph_.node_ids[place]))
-        self._explained = nodes, view.node.id, found
-
-    def _draw_explanation(self, found: Explanation) -> None:
-        tag("p", found.sentence, "small", id="explanation")
-        titles = [title for title in (COLUMNS, LABELS, NEIGHBOURS, NEAREST) if found.tables.get(title)]
-        bars = bars_html({title: found.tables[title][:MAX_REASONS] for title in titles})
-        ui.html(bars, sanitize=False).classes("scroll")  # names are escaped
+    async def _explain(self, nodes: Nodes, node: str) -> None:
+        """Explain the class of a node; the first time takes longer."""
+        model = nodes.fitted
+        found = await asyncio.to_thread(model.explain, model.graph_.node_ids[nodes.loaded.index[node]])
+        self._explained = nodes, node, found
 
     def _draw_neighbours(self, view: NodeView) -> None:
         """Draw the neighbours, with their columns next to those of the node, if any."""
@@ -221,7 +192,7 @@ class LabelView(View):
             with tag("ul", classes="neighbours"):
                 for one in view.neighbours:
                     with tag("li"):
-                        self.draw_node(one, one.class_text)
+                        self.draw_node(one)
             return
         with tag("div", classes="scroll compared", tabindex="0", aria_label="Neighbours"), tag("table"):
             with tag("thead"), tag("tr"):
@@ -232,6 +203,6 @@ class LabelView(View):
                     cells = {cell.column: cell.value for cell in one.cells}
                     with tag("tr", classes="own" if one is view.node else ""):
                         with tag("th", scope="row"):
-                            self.draw_node(one, one.class_text)
+                            self.draw_node(one)
                         for column in view.compared:
                             tag("td", cells.get(column, ""))

@@ -69,20 +69,19 @@ class MapPane(View):
         if self._map is not None and self.studio.nodes is not None:
             self._map.run_method("place", "/map/places", len(self.studio.nodes.loaded.ids))
 
-    def _id(self, number: int) -> str:
+    def _ids(self, numbers: list[int]) -> list[str]:
         assert self._points is not None
-        assert self.studio.nodes is not None
-        return self.studio.nodes.loaded.ids[self._points.nodes[number]]
+        return [self.studio.project.loaded.ids[node] for node in self._points.nodes[numbers]]
 
     async def _show(self, number: int) -> None:
-        await self.show_node(self._id(number))
+        await self.show_node(*self._ids([number]))
 
     async def _choose(self, bits: str) -> None:
         """List the nodes inside the lasso."""
-        numbers = np.flatnonzero(np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8), bitorder="little"))
-        if len(numbers):
-            self.studio.chosen = list(map(self._id, numbers.tolist()))
-            await self.window.act(partial(self.window.list_nodes, "chosen"))
+        inside = np.unpackbits(np.frombuffer(bytes.fromhex(bits), np.uint8), bitorder="little")
+        if inside.any():
+            self.studio.chosen = self._ids(np.flatnonzero(inside).tolist())
+            await self.window.act(self.window.list_nodes, "chosen")
 
     def _draw_legend(self) -> None:
         assert self._map is not None

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
 
 from nicegui import ui
 
 from mtgcn.report.charts import svg
 from mtgcn.report.fit_page import confidence_chart
 from mtgcn.studio.elements import Tag, View, bullets, button, figures, swatch, tag
-from mtgcn.studio.nodes import EXPORTS, Nodes
+from mtgcn.studio.nodes import Nodes
+from mtgcn.studio.project import LABELS
 from mtgcn.studio.state import LABELS_BEFORE_FIT, Window, fit_status, page_text
 
 MAX_DISPUTED_SHOWN = 25
+DOWNLOADS = {
+    "Labels": LABELS,
+    "Model": "model.zip",
+    "Predictions": "predictions.csv",
+    "Predictions for Excel": "predictions.csv?excel=true",
+}
 
 
 class ModelView(View):
@@ -23,7 +28,6 @@ class ModelView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._own_columns, self._excel = True, False  # options of the downloads
         with tag("div", classes="page", id="model") as self.pane:
             self._head = tag("div", classes="title-row")
             with tag("section", classes="stack", aria_label="Teaching"):
@@ -38,7 +42,7 @@ class ModelView(View):
     def update(self) -> None:
         if "hidden" in self.pane.classes:
             return
-        studio, progress = self.studio, self.studio.progress
+        studio, progress = self.studio, self.studio.worker.progress
         running = progress.state == "running"
         status = fit_status(studio)
         if self.changed("state", status):
@@ -46,7 +50,7 @@ class ModelView(View):
             self._bar.value = progress.done / progress.total if progress.total else 0.0
             self._bar.visible = running
             self._teach.text = "Stop" if running else "Teach now"
-        self.redraw(self._head, self._draw_head, studio.has_model, self._own_columns, self._excel)
+        self.redraw(self._head, self._draw_head, studio.has_model)
         self.redraw(self._results, self._draw_results, studio.snapshot, studio.nodes)
 
     async def _start_or_stop(self) -> None:
@@ -56,28 +60,23 @@ class ModelView(View):
     def _draw_head(self) -> None:
         tag("h2", "Model")
         with tag("div", classes="row"):
-            for title, name in EXPORTS.items():
-                if self.studio.has_model or title == "Labels":
-                    chosen = f"?own_columns={self._own_columns}&excel={self._excel}" if title == "Predictions" else ""
-                    link = tag("a", f"↓ {title}", "button", href=f"/export/{name}{chosen}", download="")
-                    link.attributes(aria_label=f"Download: {title}")
-            if self.studio.has_model:
-                for title, attribute in (("with my columns", "_own_columns"), ("for Excel", "_excel")):
-                    ui.checkbox(title, value=getattr(self, attribute), on_change=partial(self._choose, attribute))
-
-    def _choose(self, attribute: str, event: Any) -> None:
-        setattr(self, attribute, event.value)
-        self.update()
+            for title, name in DOWNLOADS.items():
+                if self.studio.has_model or name == LABELS:
+                    aria_label = f"Download: {title}"
+                    tag("a", f"↓ {title}", "button", href=f"/export/{name}", download="", aria_label=aria_label)
 
     def _draw_results(self) -> None:
-        nodes, counts = self.studio.nodes, self.studio.snapshot.label_counts
-        predicted = nodes.predicted_counts() if nodes is not None and nodes.model is not None else {}
+        nodes = self.studio.nodes
         if nodes is None or not self.studio.has_model:
             tag("p", "There is no model yet. Label nodes of two classes and teach.", "soft")
-            self._draw_classes(counts, predicted)
+            self._draw_classes({} if nodes is None or nodes.model is None else nodes.predicted_counts())
             return
         training = nodes.fitted.training_
-        shown = [accuracy_figure(training.get("expected_accuracy"), training.get("why_no_expected_accuracy"))]
+        shown = [("–", f"expected accuracy unknown: {training.get('why_no_expected_accuracy')}")]
+        if (expected := training.get("expected_accuracy")) is not None:
+            low, high = (100 * end for end in expected["ci90"])
+            meaning = f"expected accuracy, between {low:.0f} and {high:.0f} %"
+            shown = [(f"{100 * expected['accuracy']:.0f} %", meaning)]
         if self.studio.changed:
             shown.append((f"{len(self.studio.changed):,}", "unlabelled nodes changed class"))
         shown.append((f"{100 * training['mean_confidence']:.0f} %", "mean confidence"))
@@ -89,44 +88,37 @@ class ModelView(View):
             with tag("figure", classes="stack"):
                 tag("h3", str(chart.get_label()))
                 ui.html(str(svg(chart)), sanitize=False)  # texts are escaped
-            self._draw_classes(counts, predicted)
+            self._draw_classes(nodes.predicted_counts())
         self._draw_disputed(nodes)
         with tag("p", classes="soft small"):
             tag("span", "The model is saved in the project: ")
             tag("code", f"mtgcn predict {self.studio.project.model_folder} --out predictions.csv")
 
-    def _draw_classes(self, given: Mapping[str, int], predicted: Mapping[str, int]) -> None:
-        if given:
-            with table("Nodes of each class", "class", "predicted", "given"):
-                for name in sorted(given, key=lambda name: -predicted.get(name, 0)):
-                    with tag("tr"):
-                        with tag("td"):
-                            swatch(self.class_number(name))
-                            tag("span", name)
-                        tag("td", str(predicted.get(name, 0)))
-                        tag("td", str(given[name]))
+    def _draw_classes(self, predicted: Mapping[str, int]) -> None:
+        given = self.studio.snapshot.label_counts
+        if not given:
+            return
+        with table("Nodes of each class", "class", "predicted", "given"):
+            for name in sorted(given, key=lambda name: -predicted.get(name, 0)):
+                with tag("tr"):
+                    with tag("td"):
+                        swatch(self.class_number(name))
+                        tag("span", name)
+                    tag("td", str(predicted.get(name, 0)))
+                    tag("td", str(given[name]))
 
     def _draw_disputed(self, nodes: Nodes) -> None:
         disputed = nodes.disputed(MAX_DISPUTED_SHOWN)
         if not disputed:
             tag("p", "All peers predict the same classes.", "soft")
             return
-        with table("Nodes on which the peers disagree", "node", "class", "probability", "predictions of the peers"):
+        with table("Nodes on which the peers disagree", "node and class", "predictions of the peers"):
             for one in disputed:
+                peers = ", ".join(f"{count} × {name}" for name, count in Counter(one.peers).most_common())
                 with tag("tr"):
                     with tag("td"):
-                        if one.picture is not None:
-                            tag("img", classes="small-picture", src=one.picture, alt="")
-                        button(one.title, partial(self._show, one.id), "link")
-                    with tag("td"):
-                        swatch(self.class_number(one.predicted))
-                        tag("span", one.predicted)
-                    tag("td", f"{100 * one.confidence:.0f} %")
-                    tag("td", peer_counts(one.peers), "soft")
-
-    async def _show(self, node: str) -> None:
-        await self.show_node(node)
-        self.window.go("Label")
+                        self.draw_node(one)
+                    tag("td", peers, "soft")
 
 
 def table(title: str, *columns: str) -> Tag:
@@ -138,20 +130,3 @@ def table(title: str, *columns: str) -> Tag:
                 for column in columns:
                     tag("th", column)
             return tag("tbody")
-
-
-def accuracy_figure(expected: Mapping[str, Any] | None, why_not: str | None) -> tuple[str, str]:
-    if expected is None:
-        return "–", f"expected accuracy unknown: {why_not}" if why_not else "expected accuracy unknown"
-    low, high = (100 * end for end in expected["ci90"])
-    return f"{100 * expected['accuracy']:.0f} %", f"expected accuracy, between {low:.0f} and {high:.0f} %"
-
-
-def peer_counts(peers: Mapping[str, str]) -> str:
-    """Number of peers per predicted class, the largest first.
-
-    >>> peer_counts({"gcn": "cat", "sgc": "dog", "lp": "cat"})
-    '2 × cat, 1 × dog'
-    """
-    counts = sorted(Counter(peers.values()).items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count} × {name}" for name, count in counts)

@@ -7,7 +7,7 @@ import io
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,6 @@ from mtgcn.labels import UNLABELED
 from mtgcn.shapes import Bool, Float, Int
 from mtgcn.storage.files import current_path, read_plain
 from mtgcn.studio.project import LABELS, Project
-from mtgcn.studio.source import LoadedGraph
 from mtgcn.uncertainty.peer_weights import peer_weights, peers_agree
 from mtgcn.uncertainty.suggestions import FirstSuggestion, Suggestion, first_suggestions, suggest, uncertainty_of
 from mtgcn.workflows.predict import predictions_table
@@ -35,7 +34,7 @@ MIN_TEXT_LENGTH = 80  # characters from which a value is shown as a text
 MAX_COMPARED_COLUMNS = 6  # columns that are compared with those of the neighbours
 DOUBTFUL_SHARE = 0.1  # share of doubtful rows of a table, which the queue asks about
 CERTAINTIES = {"below 60 %": (0.0, 0.6), "60 to 90 %": (0.6, 0.9), "above 90 %": (0.9, 1.1)}
-EXPORTS = {"Predictions": "predictions.csv", "Model": "model.zip", "Labels": LABELS}
+EXPORTS = ("predictions.csv", "model.zip", LABELS)
 SKIPPED = "You skipped it, and no other node is left."
 
 
@@ -61,7 +60,7 @@ class Node:
     predicted: str | None = None
     confidence: float = 0.0  # probability of the predicted class
     probabilities: Mapping[str, float] = field(default_factory=dict)  # probabilities by class
-    peers: Mapping[str, str] = field(default_factory=dict)  # class predicted by each peer, for methods with peers
+    peers: Sequence[str] = ()  # class predicted by each peer, for methods with peers
 
     @property
     def title(self) -> str:
@@ -121,19 +120,16 @@ class Nodes:
             raise InputError("There is no model yet; label nodes of two classes, then fit.")
         return self.model
 
-    @property
-    def _shares(self) -> Float[np.ndarray, "nodes classes"]:
-        assert self.model is not None
-        return self.model.label_distributions_
-
     @cached_property
     def predicted(self) -> Int[np.ndarray, "nodes"]:
         """Predicted classes as indices into `class_names`."""
-        return self._shares.argmax(axis=1)
+        assert self.model is not None
+        return self.model.label_distributions_.argmax(axis=1)
 
     @cached_property
     def confidence(self) -> Float[np.ndarray, "nodes"]:
-        return self._shares.max(axis=1)
+        assert self.model is not None
+        return self.model.label_distributions_.max(axis=1)
 
     @cached_property
     def unlabelled(self) -> Bool[np.ndarray, "nodes"]:
@@ -143,37 +139,28 @@ class Nodes:
 
     # Single nodes
 
-    def listed(self, names: Iterable[str]) -> list[Node]:
-        labels = self.project.labels()
-        return [self._node(self.project.node_index(name), labels) for name in names]
+    def node(self, name: str) -> Node:
+        return self._node(self.project.node_index(name), self.project.labels())
 
     def _node(self, index: int, labels: Mapping[str, str]) -> Node:
-        model, names, loaded = self.model, self.class_names, self.loaded
-        shape, cells = loaded.picture_shape, self._cells(index)
+        model, names, loaded, cells = self.model, self.class_names, self.loaded, self._cells(index)
         picture = next((cell.value for cell in cells if cell.kind == "picture"), None)
-        if shape is not None:
-            picture = picture_url(_features(loaded, index).reshape(shape))
-        about = Node(
-            loaded.ids[index],
-            labels.get(loaded.ids[index]),
-            "" if loaded.graph.node_names is None else loaded.graph.node_names[index],
-            picture,
-            cells,
-        )
+        if loaded.picture_shape is not None:
+            picture = picture_url(self._features(index).reshape(loaded.picture_shape))
+        name = "" if loaded.graph.node_names is None else loaded.graph.node_names[index]
+        about = Node(loaded.ids[index], labels.get(loaded.ids[index]), name, picture, cells)
         if model is None:
             return about
         probabilities: dict[str, float] = {}
         for name, share in zip(names, model.label_distributions_[index].tolist(), strict=True):
             probabilities[name] = probabilities.get(name, 0.0) + share
-        by_peer = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
-        report = model.peer_report_
-        peers = [f"peer {number + 1}" for number in range(len(by_peer))] if report is None else report.names
+        peers = [] if model.peer_distributions_ is None else model.peer_distributions_[:, index].argmax(axis=1)
         return replace(
             about,
             predicted=names[self.predicted[index]],
             confidence=float(self.confidence[index]),
             probabilities=probabilities,
-            peers=dict(zip(peers, (names[one] for one in by_peer), strict=True)),
+            peers=[names[one] for one in peers],
         )
 
     def _cells(self, index: int) -> list[Cell]:
@@ -184,8 +171,8 @@ class Nodes:
                 continue
             kind = "text" if len(value) >= MIN_TEXT_LENGTH or "\n" in value else ""
             if (picture := self.loaded.picture(column, value)) is not None:
-                kind = "picture"
-                value = picture if isinstance(picture, str) else f"/picture/{self.load}/{index}/{number}"
+                kind, address = "picture", f"/picture/{self.load}/{index}/{number}"
+                value = picture if isinstance(picture, str) else address
             elif re.fullmatch(r"https?://\S+", value, re.IGNORECASE):
                 kind = "link"
             found.append(Cell(column, value, kind))
@@ -218,9 +205,15 @@ class Nodes:
     def _largest_features(self, index: int) -> list[Cell]:
         if self.loaded.picture_shape is not None:
             return []
-        values, names = _features(self.loaded, index), self.loaded.graph.feature_names
+        values, names = self._features(index), self.loaded.graph.feature_names
         order = np.argsort(-np.abs(values), kind="stable")[: np.count_nonzero(values)].tolist()
         return [Cell(names[one] if names else f"feature {one + 1}", f"{values[one]:.6g}") for one in order]
+
+    def _features(self, index: int) -> np.ndarray:
+        features = self.loaded.graph.features
+        if features is None:
+            return np.zeros(0)
+        return features[index] if isinstance(features, np.ndarray) else features[[index]].toarray()[0]
 
     # Search
 
@@ -303,11 +296,9 @@ class Nodes:
         changed = np.flatnonzero((names != earlier) & self.unlabelled).tolist()
         return [self.loaded.ids[node] for node in changed]
 
-    def practice(self) -> tuple[int, int, float | None] | None:
+    def practice(self) -> tuple[int, int, float | None]:
         """For a dataset: number of labels, of correct labels, and accuracy on the other nodes if there is a model."""
         truth, labels = self.loaded.truth, self.project.labels()
-        if not truth:
-            return None
         correct = sum(truth[self.loaded.index[node]] == name for node, name in labels.items())
         if self.model is None:
             return len(labels), correct, None
@@ -368,16 +359,16 @@ class Nodes:
         labels = self.model.graph_.labels
         return {self.loaded.ids[node]: self.class_names[labels[node]] for node in self.model.graph_.known}
 
-    def export(self, name: str, *, own_columns: bool = False, excel: bool = False) -> bytes:
-        """A file to download: the labels, the table of `mtgcn predict`, or the model folder as a zip file."""
-        if name not in EXPORTS.values():
-            raise unknown_name("download", name, EXPORTS.values())
+    def export(self, name: str, *, excel: bool = False) -> bytes:
+        """A file to download: the labels, the table of `mtgcn predict --keep-columns all`, or the model folder as a zip
+        file."""
+        if name not in EXPORTS:
+            raise unknown_name("download", name, EXPORTS)
         if name == LABELS:
             return self.project.read(LABELS) or b""
         model, content = self.fitted, io.BytesIO()
         if name == "predictions.csv":
-            keep = "all" if own_columns else "none"
-            columns = predictions_of(model, predict_fitted(model), model.graph_, keep)
+            columns = predictions_of(model, predict_fitted(model), model.graph_, "all")
             return predictions_table(columns, excel_safe=excel, bom=excel)
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
             for part in FILES:
@@ -393,12 +384,3 @@ def picture_url(levels: np.ndarray) -> str:
     png = io.BytesIO()
     Image.fromarray(grey).save(png, "png")
     return "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
-
-
-def _features(loaded: LoadedGraph, index: int) -> np.ndarray:
-    features = loaded.graph.features
-    if features is None:
-        return np.zeros(0)
-    if isinstance(features, np.ndarray):
-        return features[index]
-    return np.asarray(features[[index]].toarray())[0]

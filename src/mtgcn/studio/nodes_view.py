@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict, replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from nicegui import ui
 
+from mtgcn.errors import InputError
 from mtgcn.studio.elements import View, button, choice, on_value, tag
-from mtgcn.studio.nodes import CERTAINTIES, Query
+from mtgcn.studio.nodes import CERTAINTIES, Nodes, Query
 from mtgcn.studio.state import Window, plural
 
 LISTS = {
@@ -61,8 +62,8 @@ class NodesView(View):
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
-        self._query = Query()
-        self._grid: ui.aggrid | None = None
+        self._query: dict[str, str] = {}  # fields of `Query` without the sort, which the grid adds
+        self._grid: ui.aggrid
         with tag("div", classes="page wide", id="nodes") as self.pane:
             with tag("div", classes="title-row"):
                 tag("h2", "Nodes")
@@ -80,17 +81,17 @@ class NodesView(View):
         studio, nodes = self.studio, self.studio.nodes
         self.redraw(self._filters, self._draw_filters, studio.snapshot.classes, self.window.listed)
         self.redraw(self._bulk, self._draw_bulk, studio.snapshot.classes)
-        self.redraw(self._holder, self._draw_grid, studio.snapshot.load, studio.snapshot.classes)
-        filters = self._query, self.window.listed
-        if self.changed("rows", nodes, studio.snapshot, *filters):
-            self._refresh(self.changed("filters", *filters))
+        self.redraw(self._holder, partial(self._draw_grid, nodes), studio.snapshot.load, studio.snapshot.classes)
+        filters = self._query | {"which": self.window.listed}
+        if self.changed("rows", nodes, studio.snapshot, filters):
+            self._refresh(nodes, filters)
 
     def _draw_filters(self) -> None:
         classes = {"": "every class"} | {name: name for name in self.studio.snapshot.classes}
         certainties = {"": "any certainty"} | {name: name for name in CERTAINTIES}
-        choice("Which nodes", LISTS, self.window.listed, self._list)
-        choice("Class", classes, self._query.class_name, partial(self._filter, "class_name"))
-        choice("Certainty", certainties, self._query.certainty, partial(self._filter, "certainty"))
+        choice("Which nodes", LISTS, self.window.listed, partial(self.window.act, self._list))
+        choice("Class", classes, self._query.get("class_name", ""), partial(self._filter, "class_name"))
+        choice("Certainty", certainties, self._query.get("certainty", ""), partial(self._filter, "certainty"))
 
     def _draw_bulk(self) -> None:
         classes = self.studio.snapshot.classes
@@ -99,14 +100,13 @@ class NodesView(View):
             tag("span", "Label as", "soft small")
             names = {name: name for name in classes}
             choice("Class for the selected nodes", names, self._class, partial(setattr, self, "_class"))
-            button("the selected", partial(self._label, False, False), "main", data_keep="selected")
-            button("all found", partial(self._label, True, False), id="label-found", data_keep="found")
-            button("Remove labels of the selected", partial(self._label, False, True), data_keep="remove")
+            label = partial(self.window.act, self._label)
+            button("the selected", partial(label, False, False), "main", data_keep="selected")
+            button("all found", partial(label, True, False), id="label-found", data_keep="found")
+            button("Remove labels of the selected", partial(label, False, True), data_keep="remove")
         button("Undo", partial(self.window.act, self.window.undo), data_keep="undo")
 
-    def _draw_grid(self) -> None:
-        nodes, classes = self.studio.nodes, self.studio.snapshot.classes
-        assert nodes is not None
+    def _draw_grid(self, nodes: Nodes) -> None:
         columns: list[dict[str, Any]] = [
             {"field": "title", "headerName": "node", ":cellRenderer": SHOW_TITLE, "cellClass": "grid-link"},
             {"field": "class", "headerName": "class", ":cellRenderer": SHOW_CLASS, "width": 150},
@@ -117,7 +117,7 @@ class NodesView(View):
                 "editable": True,
                 "singleClickEdit": True,
                 "cellEditor": "agSelectCellEditor",
-                "cellEditorParams": {"values": ["", *classes]},
+                "cellEditorParams": {"values": ["", *self.studio.snapshot.classes]},
                 "cellClass": "grid-edit",
                 "width": 140,
             },
@@ -145,60 +145,47 @@ class NodesView(View):
         self._grid.on("cellValueChanged", self._edit)
         self.changed("filters")  # fetches the rows
 
-    def _refresh(self, other_rows: bool) -> None:
+    def _refresh(self, nodes: Nodes, filters: Mapping[str, str]) -> None:
         """Fetch the rows again, from the first row if the filters changed."""
-        nodes, grid = self.studio.nodes, self._grid
-        assert nodes is not None
-        assert grid is not None
-        doubted = self.window.listed == "doubted"
-        if other_rows:
-            query = {name: value for name, value in asdict(self._query).items() if name not in ("sort", "descending")}
-            script = GET_ROWS.replace("QUERY", json.dumps(query | {"which": self.window.listed}))
-            script = script.replace("ALL", f"{len(nodes.loaded.ids):,}")
-            grid.run_grid_method("setColumnsVisible", ["why"], doubted)
-            grid.run_grid_method("setGridOption", "datasource", {":getRows": script})
+        if self.changed("filters", filters):
+            script = GET_ROWS.replace("ALL", f"{len(nodes.loaded.ids):,}").replace("QUERY", json.dumps(filters))
+            self._grid.run_grid_method("setColumnsVisible", ["why"], filters["which"] == "doubted")
+            self._grid.run_grid_method("setGridOption", "datasource", {":getRows": script})
         else:
-            grid.run_grid_method("refreshInfiniteCache")
+            self._grid.run_grid_method("refreshInfiniteCache")
 
     # Events
 
     def _filter(self, name: str, value: str) -> None:
-        self._query = replace(self._query, **{name: value})  # type: ignore[arg-type]
+        self._query = self._query | {name: value}
         self.window.draw()
 
     async def _list(self, which: str) -> None:
-        async def action() -> None:
-            if which == "doubted" and self.studio.nodes is not None:
-                nodes = self.studio.nodes
-                self.window.notify("Predicting each label from the others.", False)
-                await asyncio.to_thread(lambda: nodes.doubted)
-            self.window.listed = which
-
-        await self.window.act(action)
+        if which == "doubted":
+            self.window.notify("Predicting each label from the others.", False)
+            await asyncio.to_thread(self.studio.listed, which)
+        self.window.listed = which
 
     async def _click(self, event: Any) -> None:
         if event.args.get("colId") == "title":
             await self.show_node(event.args["data"]["id"])
-            self.window.go("Label")
 
     async def _edit(self, event: Any) -> None:
         node, name = event.args["data"]["id"], event.args.get("newValue")
-        await self.window.act(partial(self.window.change, self.studio.project.label, node, name or None))
+        await self.window.act(self.window.change, self.studio.project.label, node, name or None)
 
     async def _label(self, all_found: bool, remove: bool) -> None:
-        assert self._grid is not None
-        grid, nodes = self._grid, self.studio.nodes
-        assert nodes is not None
-        if all_found:
-            places = await asyncio.to_thread(nodes.find, self._query, self.studio.listed(self.window.listed))
+        nodes = self.studio.nodes
+        if all_found and nodes is not None:
+            query = Query(**self._query)  # type: ignore[arg-type]
+            places = await asyncio.to_thread(nodes.find, query, self.studio.listed(self.window.listed))
             chosen = [nodes.loaded.ids[place] for place in places.tolist()]
         else:
-            chosen = [row["id"] for row in await grid.get_selected_rows()]
+            chosen = [row["id"] for row in await self._grid.get_selected_rows()]
         if not chosen:
-            self.window.notify("No node is selected; tick some in the first column.", False)
-            return
+            raise InputError("No node is selected; tick some in the first column.")
         name = None if remove else self._class
-        await self.window.act(partial(self.window.change, self.studio.project.label, chosen, name))
-        grid.run_grid_method("deselectAll")
+        await self.window.change(self.studio.project.label, chosen, name)
+        self._grid.run_grid_method("deselectAll")
         what = "Removed the labels of" if remove else f"Labelled as {name}:"
         self.window.notify(f"{what} {plural(len(chosen), 'node')}. Undo reverts it.", False)

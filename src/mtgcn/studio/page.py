@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, FastAPI, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
@@ -55,51 +55,48 @@ def studio_application(project: Project, worker: FitWorker) -> FastAPI:
     application = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
 
     @application.get("/export/{name}")
-    async def export(name: str, own_columns: bool = False, excel: bool = False) -> Response:
+    def export(name: str, excel: bool = False) -> Response:
         if studio.nodes is None:
             return PlainTextResponse("No graph is loaded; load one under Data.", 409)
         try:
-            content = await asyncio.to_thread(studio.nodes.export, name, own_columns=own_columns, excel=excel)
+            content = studio.nodes.export(name, excel=excel)
         except Exception as error:
             return PlainTextResponse(error_line(error), 409)
         return Response(content, headers=FRESH | {"Content-Disposition": f'attachment; filename="{name}"'})
 
     @application.get("/nodes")
-    async def rows(query: Annotated[Query, Depends()], which: str = "", start: int = 0, end: int = 100) -> Response:
+    def rows(query: Annotated[Query, Depends()], which: str = "", start: int = 0, end: int = 100) -> Response:
         """A page of the nodes of a query, for the view of nodes."""
         nodes = studio.nodes
         if nodes is None:
             return PlainTextResponse("No graph is loaded; load one under Data.", 409)
-
-        def found() -> dict[str, Any]:
-            places = nodes.find(query, studio.listed(which))
-            shown = nodes.rows(places[start:end].tolist())
-            numbers = {name: number for number, name in enumerate(studio.snapshot.classes)}
-            why = nodes.doubted if which == "doubted" else {}
-            more = [{"number": numbers.get(row["class"], -1), "why": why.get(row["id"], "")} for row in shown]
-            return {"total": len(places), "rows": [row | extra for row, extra in zip(shown, more, strict=True)]}
-
-        return JSONResponse(await asyncio.to_thread(found), headers=FRESH)
+        places = nodes.find(query, studio.listed(which))
+        found = nodes.rows(places[start:end].tolist())
+        numbers = {name: number for number, name in enumerate(studio.snapshot.classes)}
+        why = nodes.doubted if which == "doubted" else {}
+        for row in found:
+            row |= {"number": numbers.get(row["class"], -1), "why": why.get(row["id"], "")}
+        return JSONResponse({"total": len(places), "rows": found}, headers=FRESH)
 
     @application.get("/map/{part}")
-    async def map_part(part: str) -> Response:
+    def map_part(part: str) -> Response:
         """The coordinates or colours of the nodes on the map as bytes, or the text about one node, by its number."""
         nodes, points = studio.nodes, studio.points
         if nodes is None or points is None:
             return PlainTextResponse("There is no map yet.", 409)
         if part == "places":
-            content = await asyncio.to_thread(place_bytes, points.places)
+            content = place_bytes(points.places)
         elif part == "colours":
-            content = await asyncio.to_thread(colour_bytes, studio)
+            content = colour_bytes(studio)
         elif part.isdecimal() and int(part) < len(points.nodes):
-            [node] = await asyncio.to_thread(nodes.listed, [nodes.loaded.ids[points.nodes[int(part)]]])
+            node = nodes.node(nodes.loaded.ids[points.nodes[int(part)]])
             return JSONResponse({"title": node.title, "text": node.class_text, "picture": node.picture}, headers=FRESH)
         else:
             return PlainTextResponse("There is no such node.", 404)
         return Response(content, headers=FRESH, media_type="application/octet-stream")
 
     @application.get("/picture/{load}/{node}/{column}")
-    async def picture(load: int, node: int, column: int) -> Response:
+    def picture(load: int, node: int, column: int) -> Response:
         """The picture named by a cell, if it is a file inside the picture folder."""
         nodes = studio.nodes
         if nodes is not None and nodes.load == load and 0 <= node < len(nodes.loaded.ids):
@@ -189,9 +186,10 @@ class Page(View):
         self.window.draw()
 
     def _go_and_focus(self, title: str) -> None:
-        """Show another view after an action and move the focus there."""
-        self.go(title)
-        self._tabs[title].run_method("focus")
+        """Show a view after an action and move the focus there, unless it is shown already."""
+        if "hidden" in self._panes[title].classes:
+            self.go(title)
+            self._tabs[title].run_method("focus")
 
     def update(self) -> None:
         """Redraw the bar if something changed."""

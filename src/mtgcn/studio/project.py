@@ -1,11 +1,4 @@
-"""A project of the studio: a graph, its labels and a model in one folder.
-
-    project/
-      labels.csv      id,label: for `mtgcn fit --labels`; may be edited by hand
-      project.json    the source of the graph, the classes, the skipped nodes, the last changes
-      files/N/        copies of the files of load N
-      model/          the last fitted model, for `mtgcn predict`
-      kept/N/         labels.csv, project.json and model/ of load N, set aside when another graph was loaded
+"""A project of the studio: a graph, its labels and a model in one folder, whose files docs/studio.md lists.
 
 Every change is a read-modify-write under a lock and is on disk when the method returns. Windows and processes that
 share a project never overwrite each other's labels, edits by hand are respected, and killing a process loses no label.
@@ -21,19 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from mtgcn.errors import InputError, shown, unknown_name
-from mtgcn.graph import Graph
 from mtgcn.io.options import TableOptions
 from mtgcn.storage.files import PARTIAL
-from mtgcn.studio.source import FILES, LoadedGraph, copy_files, copy_model, read_source
 from mtgcn.studio.storage import (
+    FILES,
     MAX_CHANGES,
     Change,
+    LoadedGraph,
     ProjectFolder,
     Source,
     State,
     checked_class,
+    copy_files,
+    copy_model,
     label_table,
     read_label_file,
+    read_source,
 )
 
 LABELS, STATE, MODEL, UPLOADS, KEPT = "labels.csv", "project.json", "model", "uploads", "kept"
@@ -92,7 +88,7 @@ class Project(ProjectFolder):
         """The index of a node in the graph."""
         index = self.loaded.index.get(node)
         if index is None:
-            raise InputError(f"unknown node {shown(node)}; choose one of the graph {self.source.title}")
+            raise InputError(f"unknown node {shown(node)}; choose one of the graph {self.state.title}")
         return index
 
     def labels(self) -> dict[str, str]:
@@ -116,27 +112,22 @@ class Project(ProjectFolder):
         """The classes in the order of their number keys."""
         return tuple(dict.fromkeys([*self.state.classes, *sorted(set(self.labels().values()))]))
 
-    def labelled_graph(self) -> Graph:
-        """The graph with its labels; classes in the order of `mtgcn fit`."""
-        return self.loaded.labelled(self.labels())
-
     # Loading. When another graph is loaded, the current one is set aside with its labels and model.
 
     def load_dataset(self, name: str, *, window: str = "") -> None:
         """Load a built-in dataset. Its classes are known, but its labels stay hidden."""
         self._load(lambda load: Source(dataset=name, given=name), window)
 
-    def load_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
+    def load_files(
+        self, files: TableOptions, *, pictures: Path | None = None, again: bool = False, window: str = ""
+    ) -> None:
         """Load copies of files. Their labels go to `labels.csv`; a file that exists before the first load is kept.
 
-        `pictures` is the folder that paths of pictures are relative to.
+        `pictures` is the folder that paths of pictures are relative to. With `again`, the files are the present copies,
+        and the options, such as roles of columns, are others: labels, classes and skipped nodes are kept, even if the
+        rows get other ids.
         """
-        self._load(lambda load: copy_files(files, self, load, pictures), window)
-
-    def reload_files(self, files: TableOptions, *, pictures: Path | None = None, window: str = "") -> None:
-        """Load the copies of the files again with other options, such as roles of columns. Labels, classes and skipped
-        nodes are kept, even if the rows get other ids."""
-        self._load(lambda load: copy_files(files, self, load, pictures), window, again=True)
+        self._load(lambda load: copy_files(files, self, load, pictures), window, again=again)
 
     def load_model(self, model: Path) -> None:
         """Load graph and labels of a copy of a model that `mtgcn fit` saved."""
@@ -147,60 +138,48 @@ class Project(ProjectFolder):
         numbers = sorted(int(path.parent.name) for path in self.folder.glob(f"{KEPT}/[0-9]*/{STATE}"))
         found = {}
         for load in numbers:
-            source = State.from_json(self.read(KEPT, str(load), STATE)).source
+            title = State.from_json(self.read(KEPT, str(load), STATE)).title
             lines = (self.read(KEPT, str(load), LABELS) or b"").strip().count(b"\n")
-            found[load] = f"{'' if source is None else source.title}, {lines} label{'' if lines == 1 else 's'}"
+            found[load] = f"{title}, {lines} label{'' if lines == 1 else 's'}"
         return found
 
     def open_kept(self, load: int, *, window: str = "") -> None:
         """Open a load that was set aside, and set the current one aside."""
         with self._changing():
-            self._open_kept(load, window)
-
-    def _open_kept(self, load: int, window: str | None) -> None:
-        content, before = self.read(KEPT, str(load), STATE), self.state
-        if content is None:
-            raise InputError("this graph is no longer stored; load it again under Data")
-        state = State.from_json(content)
-        history = state.history
-        if window is not None:
-            title = "" if state.source is None else state.source.title
-            history = (*history, Change(title=f"opened {title}", window=window, opened=before.load))
-        self._replace(state.model_copy(update={"history": history}))
+            content = self.read(KEPT, str(load), STATE)
+            if content is None:
+                raise InputError("this graph is no longer stored; load it again under Data")
+            state = State.from_json(content)
+            change = Change(title=f"opened {state.title}", window=window, opened=self.state.load)
+            self._replace(state.model_copy(update={"history": (*state.history, change)}))
 
     def _load(self, copy: Callable[[int], Source], window: str, *, again: bool = False) -> None:
         with self._changing():
             before = self.state
             load = max([before.load, *self.kept()]) + 1
             copies = self.path(FILES, str(load))
-            shutil.rmtree(copies, ignore_errors=True)  # copies of an interrupted load
-            try:
-                source = copy(load)
-                if again:
-                    source = source.model_copy(update={"given": self.source.given})
-                same = not again and before.source is not None and before.source.given == source.given
-                loaded = self.loaded if same else read_source(source, self, load)
-            except BaseException:
-                shutil.rmtree(copies, ignore_errors=True)
-                raise
+            shutil.rmtree(copies, ignore_errors=True)  # copies of a load that failed
+            source = copy(load)
+            if again:
+                source = source.model_copy(update={"given": self.source.given})
+            same = not again and before.source is not None and before.source.given == source.given
+            loaded = self.loaded if same else read_source(source, self, load)
+            state = State(load=load, source=source, classes=loaded.graph.class_names)
             if same:  # the same command again
                 shutil.rmtree(copies, ignore_errors=True)
+            elif before.source is None:
+                self._loaded = load, loaded
+                self._take_existing_labels(loaded)
+                self._write_state(state)
             else:
-                self._open(State(load=load, source=source, classes=loaded.graph.class_names), loaded, window, again)
+                labels: dict[str, str | None] = {}
+                if again:
+                    state, labels = self._carried_over(state, loaded)
+                self._loaded = load, loaded
+                opened = Change(title=f"loaded {state.title}", window=window, opened=before.load)
+                self._replace(state.model_copy(update={"history": (opened,)}))
+                self._update_labels(labels)
             shutil.rmtree(self.path(UPLOADS), ignore_errors=True)
-
-    def _open(self, state: State, loaded: LoadedGraph, window: str, again: bool) -> None:
-        labels: dict[str, str | None] = {}
-        if again:
-            state, labels = self._carried_over(state, loaded)
-        self._loaded, before = (state.load, loaded), self.state
-        if before.source is None or state.source is None:
-            self._take_existing_labels(loaded)
-            self._write_state(state)
-        else:
-            opened = Change(title=f"loaded {state.source.title}", window=window, opened=before.load)
-            self._replace(state.model_copy(update={"history": (opened,)}))
-            self._update_labels(labels)
 
     def _carried_over(self, state: State, loaded: LoadedGraph) -> tuple[State, dict[str, str | None]]:
         """The state of a new load with the classes and skipped nodes of the current one, and the labels that the user
@@ -307,12 +286,17 @@ class Project(ProjectFolder):
             self._apply(Change(title=title, window=window, labels=labels, classes=(before, (*before, name))))
             return name
 
-    def delete_class(self, name: str, *, window: str = "") -> None:
-        """Remove a class and its labels."""
+    def remove_class(self, name: str, into: str | None = None, *, window: str = "") -> None:
+        """Remove a class and its labels; with `into`, move its labels to that class."""
         with self._changing():
             self._check_class(name)
+            if into is not None:
+                self._check_class(into)
+            if into == name:
+                raise InputError(f"class {shown(name)} cannot be merged with itself; name two classes")
+            title = f"deleted class {name}" if into is None else f"merged class {name} into {into}"
             others = [other for other in self.classes if other != name]
-            self._set_classes(f"deleted class {name}", window, others, {name: None})
+            self._set_classes(title, window, others, {name: into})
 
     def move_class(self, name: str, places: int, *, window: str = "") -> None:
         """Move a class up (negative number of places) or down in the order of the keys."""
@@ -330,16 +314,6 @@ class Project(ProjectFolder):
             names = [after if name == before else name for name in self.classes]
             self._set_classes(f"renamed class {before} to {after}", window, names, {before: after})
             return after
-
-    def merge_classes(self, name: str, into: str, *, window: str = "") -> None:
-        """Move the labels of a class to another one and remove the class."""
-        with self._changing():
-            self._check_class(name)
-            self._check_class(into)
-            if name == into:
-                raise InputError(f"class {shown(name)} cannot be merged with itself; name two classes")
-            others = [other for other in self.classes if other != name]
-            self._set_classes(f"merged class {name} into {into}", window, others, {name: into})
 
     def _check_class(self, name: str) -> None:
         if name not in self.classes:
@@ -394,10 +368,10 @@ class Project(ProjectFolder):
         """Undo a change and store this history; False if nothing of the change was left."""
         if change.opened is not None:
             self._update_state(history=tuple(history))
-            is_kept = change.opened in self.kept()
-            if is_kept:
-                self._open_kept(change.opened, None)
-            return is_kept
+            content = self.read(KEPT, str(change.opened), STATE)
+            if content is not None:
+                self._replace(State.from_json(content))
+            return content is not None
         state, labels = self.state, self.labels()
         restored = {node: before for node, (before, after) in change.labels.items() if labels.get(node) == after}
         self._update_labels(restored)

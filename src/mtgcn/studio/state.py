@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import TypeVar
 
 from mtgcn.errors import InputError
 from mtgcn.storage.files import current_path
-from mtgcn.studio.fitting import FitWorker, MapPoints, Progress, first_answer, fitted_model, map_points
+from mtgcn.studio.fitting import FitWorker, MapPoints, first_answer, fitted_model, map_points
 from mtgcn.studio.nodes import Node, Nodes, NodeView
 from mtgcn.studio.project import Project
 
@@ -28,13 +29,12 @@ POLL_SECONDS = 0.25
 QUEUE_LENGTH = 12
 MIN_QUEUE_LENGTH = 6  # shorter queues are refilled
 LABELS_BEFORE_FIT = 5  # number of new labels that start a fit
-MAX_UPCOMING = 5
 KEYS = "1234567890abcdefghijklmnopqrtvwxyz"  # keys of classes; s skips and u undoes
 MAX_NAMED_CLASSES = 3  # classes without a label that are named
 LOG = logging.getLogger("mtgcn")
 
 T = TypeVar("T")
-Action = Callable[[], Awaitable[object]]
+Action = Callable[..., Awaitable[object]]
 Notify = Callable[[str, bool], None]  # shows a message; the flag marks errors
 
 
@@ -52,10 +52,7 @@ class Snapshot:
     @property
     def label_counts(self) -> dict[str, int]:
         """Number of labels per class."""
-        counts = dict.fromkeys(self.classes, 0)
-        for name in self.labels.values():
-            counts[name] = counts.get(name, 0) + 1
-        return counts
+        return dict.fromkeys(self.classes, 0) | dict(Counter(self.labels.values()))
 
     @property
     def done(self) -> set[str]:
@@ -73,19 +70,15 @@ class Studio:
         self.points: MapPoints | None = None
         self.queue: Mapping[str, str] = {}  # nodes to label next, each with the reason
         self.auto_fit = True
-        self._last_fit_labels: Mapping[str, str] = {}
         self.changed: Sequence[str] = ()  # nodes whose predicted class the last fit changed
         self.chosen: Sequence[str] = ()  # nodes chosen on the map
+        self.error = ""  # why the project cannot be read or updated
+        self.map_patience = 0.2  # seconds for which a round of the loop waits for the map
+        self._last_fit_labels: Mapping[str, str] = {}
+        self._quick_labels: Mapping[str, str] = {}
         self._queue_for: tuple[object, int] = (None, 0)  # load and model; number of labelled and skipped nodes
         self._placing: tuple[object, Future[MapPoints]] = (None, Future())  # load and model; the map being computed
-        self.map_patience = 0.2  # seconds for which a round of the loop waits for the map
-        self._quick_labels: Mapping[str, str] = {}
-        self.error = ""  # why the project cannot be read or updated
         self._failed_on: object = None
-
-    @property
-    def progress(self) -> Progress:
-        return self.worker.progress
 
     @property
     def has_model(self) -> bool:
@@ -95,18 +88,12 @@ class Studio:
     def listed(self, which: str) -> Collection[str] | None:
         """The nodes of a list; None stands for all nodes."""
         if which == "doubted":
-            return [] if self.nodes is None else list(self.nodes.doubted)
-        snapshot = self.snapshot
-        lists: dict[str, Collection[str]] = {"mine": snapshot.labels, "skipped": snapshot.skipped}
-        return (lists | {"changed": self.changed, "chosen": self.chosen}).get(which)
+            return [] if self.nodes is None else self.nodes.doubted
+        own = self.snapshot
+        lists = {"mine": own.labels, "skipped": own.skipped, "changed": self.changed, "chosen": self.chosen}
+        return lists.get(which)
 
     # Actions
-
-    async def change(self, action: Callable[[], T]) -> T:
-        """Change the project in a thread, and read it again at once."""
-        result = await asyncio.to_thread(action)
-        await self.poll()
-        return result
 
     async def fit(self) -> None:
         """Start a fit to the current labels."""
@@ -126,26 +113,25 @@ class Studio:
 
     async def step(self) -> None:
         """Poll and update once. A failed update is retried after the next change."""
-        polled: tuple[object, ...] = ()
+        polled: tuple[object, ...] | None = None
         try:
             await self.poll()
-            polled = self.snapshot, self.progress.state
+            polled = self.snapshot, self.worker.progress.state
             if self._failed_on == (*polled, self.nodes):
                 return
             if self.snapshot.load:
                 await self._update()
-            error, polled = "", ()
+            self.error, self._failed_on = "", None
         except Exception as failure:
-            error = error_line(failure, self.error)
-        self._failed_on = (*polled, self.nodes) if polled else None
-        self.error = error
+            self.error = error_line(failure, self.error)
+            self._failed_on = polled and (*polled, self.nodes)
 
     async def poll(self) -> None:
         """Read the project."""
         snapshot = await asyncio.to_thread(self._read)
         if snapshot.load != self.snapshot.load:
             self.nodes, self.points, self.queue, self._last_fit_labels = None, None, {}, {}
-            self.changed, self._quick_labels = (), {}
+            self.changed, self.chosen, self._quick_labels = (), (), {}
         if snapshot != self.snapshot:
             self.snapshot = snapshot
 
@@ -155,7 +141,7 @@ class Studio:
             return Snapshot()
         labels = project.labels()
         new = count_differences({} if nodes is None else nodes.fitted_labels, labels)
-        return Snapshot(state.load, state.source.title, project.classes, labels, project.skipped, new)
+        return Snapshot(state.load, state.title, project.classes, labels, project.skipped, new)
 
     async def _update(self) -> None:
         if self.nodes is None:
@@ -179,13 +165,16 @@ class Studio:
         placing = asyncio.wrap_future(self._placing[1])  # the queue is updated while a large map is computed
         if (await asyncio.wait([placing], timeout=self.map_patience))[0] and self.nodes is nodes:
             self.points = placing.result()
-        if self.nodes is nodes:
-            await self._fit_if_due()
+        due = self.auto_fit and self.labels_since_fit >= LABELS_BEFORE_FIT and not self.missing_classes
+        classes = {*self.snapshot.labels.values()}
+        if self.nodes is nodes and due and len(classes) > 1 and self.worker.progress.state != "running":
+            await self.fit()
 
     def _read_nodes(self) -> Nodes:
         """The nodes with the model on disk; during a fit, with the previous model or a first answer."""
-        nodes, state, version = self.nodes, self.project.state, None
-        if nodes is not None and self.progress.state == "running":
+        nodes, state, running = self.nodes, self.project.state, self.worker.progress.state == "running"
+        version: object = None
+        if nodes is not None and running:
             version = nodes.version
         else:
             with contextlib.suppress(FileNotFoundError):
@@ -194,8 +183,8 @@ class Studio:
             nodes = Nodes(self.project, fitted_model(self.project), version)
         elif nodes.renamed != state.renamed:
             nodes = Nodes(self.project, nodes.model, version, quick=nodes.quick)
-        labels, running = self.snapshot.labels, self.progress.state == "running" and nodes.quick
-        known = labels == self._quick_labels or running  # leaves the processor to a running fit
+        labels = self.snapshot.labels
+        known = labels == self._quick_labels or (running and nodes.quick)  # leaves the processor to a running fit
         if (nodes.model is None or nodes.quick) and len({*labels.values()}) > 1 and not known:
             self._quick_labels = labels
             with contextlib.suppress(InputError):
@@ -212,12 +201,6 @@ class Studio:
         """The classes without a label before the first fit."""
         return [] if self.has_model else [name for name, count in self.snapshot.label_counts.items() if not count]
 
-    async def _fit_if_due(self) -> None:
-        """Fit after some new labels, the first time once every class has one."""
-        due = self.auto_fit and self.labels_since_fit >= LABELS_BEFORE_FIT and not self.missing_classes
-        if due and len({*self.snapshot.labels.values()}) > 1 and self.progress.state != "running":
-            await self.fit()
-
 
 class Window:
     """One browser window: the node that it shows, and the actions of the user, which run one after the other."""
@@ -226,7 +209,6 @@ class Window:
         self.studio, self.notify, self.window_name = studio, notify, window_name
         self.view: NodeView | None = None
         self.reason = ""  # why the node is in the queue
-        self.upcoming: list[Node] = []  # the next nodes in the queue
         self.go: Callable[[str], None] = lambda view: None  # shows a view
         self.listed = ""  # the list in the view of nodes
         self.updates: list[Callable[[], None]] = []  # redraw the parts of the page whose data changed
@@ -234,7 +216,7 @@ class Window:
         self._position = -1
         self._lock = asyncio.Lock()
         self._shown: object = None
-        self._draw_errors: dict[int, str] = {}  # errors of the last redraw; each is shown once
+        self._draw_errors: list[str] = []  # errors of the last redraw; each is shown once
         self._load = 0
         self._waiting = False  # whether the window waits for a node from the queue
 
@@ -243,13 +225,13 @@ class Window:
         """The shown node."""
         return self._history[self._position] if self._history else None
 
-    async def act(self, action: Action) -> None:
+    async def act(self, action: Action, *values: object) -> None:
         """Run an action and redraw; errors are shown as messages."""
         async with self._lock:
             try:
-                await action()
+                await action(*values)
             except Exception as error:
-                self.show_error(error)
+                self.notify(error_line(error), True)
             await self._refresh()
         self.draw()
 
@@ -261,24 +243,22 @@ class Window:
         self.draw()
 
     def draw(self) -> None:
-        for number, update in enumerate(self.updates):
-            line = ""
+        before, self._draw_errors = self._draw_errors, []
+        for update in self.updates:
             try:
                 update()
             except Exception as error:
-                line = error_line(error, self._draw_errors.get(number, ""))
-                if line != self._draw_errors.get(number):
-                    self.notify(line, True)
-            self._draw_errors[number] = line
-
-    def show_error(self, error: Exception) -> None:
-        self.notify(error_line(error), True)
+                self._draw_errors.append(error_line(error, *before))
+                if self._draw_errors[-1] not in before:
+                    self.notify(self._draw_errors[-1], True)
 
     # Actions
 
     async def change(self, method: Callable[..., T], *values: object) -> T:
         """Call a method that changes the project, on behalf of this window."""
-        return await self.studio.change(partial(method, *values, window=self.window_name()))
+        result = await asyncio.to_thread(partial(method, *values, window=self.window_name()))
+        await self.studio.poll()
+        return result
 
     async def label(self, node: str, name: str | None) -> None:
         """Label a node and, if it is shown, go on to the next; None removes the label."""
@@ -288,7 +268,7 @@ class Window:
 
     async def label_as_new(self, node: str, name: str) -> None:
         """Add a class and label a node with it."""
-        await self.studio.change(partial(self.studio.project.add_class, name, node=node, window=self.window_name()))
+        await self.change(partial(self.studio.project.add_class, name, node=node))
         self._leave(node)
 
     async def list_nodes(self, which: str) -> None:
@@ -307,9 +287,9 @@ class Window:
             self.notify("This window has no change to undo.", False)
             return
         self.notify(f"Undone: {change.title}.", False)
-        nodes = [*change.labels, *([change.skipped] if change.skipped else [])]
-        if len(nodes) == 1:
-            await self.show(nodes[0])
+        node = change.skipped or next(iter(change.labels), None)
+        if node is not None and len(change.labels) < 2:
+            await self.show(node)
 
     async def next(self) -> None:
         self._waiting = False
@@ -318,7 +298,8 @@ class Window:
 
     async def previous(self) -> None:
         self._waiting = False
-        self._position = max(self._position - 1, min(0, self._position))
+        if self._position > 0:
+            self._position -= 1
 
     async def show(self, node: str) -> None:
         self._waiting = False
@@ -349,16 +330,14 @@ class Window:
         if self.node is None or self._waiting:
             self._waiting = not self._forward()
         sources, node, nodes = self._sources, self.node, studio.nodes
-        view, upcoming = None, []
+        view = None
         if node is not None and nodes is not None:
-            following = [one for one in studio.queue if one not in studio.snapshot.done and one != node][:MAX_UPCOMING]
             try:
                 view = await asyncio.to_thread(nodes.view, node)
-                upcoming = await asyncio.to_thread(nodes.listed, following)
             except Exception as error:  # the node can still be labelled or skipped
-                self.show_error(error)
+                self.notify(error_line(error), True)
                 view = NodeView(Node(node))
-        self.view, self.upcoming, self.reason = view, upcoming, studio.queue.get(node or "", "")
+        self.view, self.reason = view, studio.queue.get(node or "", "")
         self._shown = sources
 
     @property
@@ -390,13 +369,13 @@ def count_differences(before: Mapping[str, str], now: Mapping[str, str]) -> int:
     return sum(before.get(node) != now.get(node) for node in {*before, *now})
 
 
-def error_line(error: Exception, previous: str = "") -> str:
+def error_line(error: Exception, *known: str) -> str:
     """An error as one line for the page. The traceback of an unexpected error is logged once."""
     if isinstance(error, InputError):
         return page_text(str(error))
     cause = " ".join(f"{type(error).__name__}: {error}".split())
     line = f"Unexpected error ({cause}). Your labels are saved. Continue, or reload the page; details are in the log."
-    if line != previous:
+    if line not in known:
         LOG.error("unexpected error in the studio", exc_info=error)
     return line
 
@@ -446,7 +425,7 @@ class FitStatus:
 
 
 def fit_status(studio: Studio) -> FitStatus:
-    progress, snapshot = studio.progress, studio.snapshot
+    progress, snapshot = studio.worker.progress, studio.snapshot
     if not snapshot.load:
         return FitStatus("No graph yet", "Load a graph under Data.")
     if progress.state == "running":
@@ -468,14 +447,14 @@ def fit_status(studio: Studio) -> FitStatus:
     needed = LABELS_BEFORE_FIT - studio.labels_since_fit
     parts = [plural(needed, "more label")] if needed > 0 else []
     if len(snapshot.classes) < 2:
-        parts.append(f"{'a second' if snapshot.classes else 'two'} class{'' if snapshot.classes else 'es'}")
+        parts.append("a second class" if snapshot.classes else "two classes")
     elif missing:
         names = ", ".join(missing[:MAX_NAMED_CLASSES]) + (", …" if len(missing) > MAX_NAMED_CLASSES else "")
         parts.append(f"one {'of' if len(missing) == 1 else 'each of'} {names}")
     elif len(classes) < 2:
         parts.append("one of another class")
     text = f"{kept}{', and '.join(parts)}, then it learns."
-    return FitStatus(title, text[:1].upper() + text[1:], "", may_teach)
+    return FitStatus(title, text[0].upper() + text[1:], "", may_teach)
 
 
 def plural(count: int, noun: str, ending: str = "s") -> str:
