@@ -23,7 +23,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster as module
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, run_unit
-from mtgcn.experiments.reproduce import in_this_process
+from mtgcn.experiments.reproduce import in_processes
 from mtgcn.methods import Method
 from sweep import finished, has_rows, rows_without_seconds, started, wait_until
 
@@ -321,7 +321,7 @@ def test_own_methods_can_be_sent():
 
 def test_graph_is_sent_once(stand_in, units):
     found = cluster_of({"CPU": 2.0}).execute(units)
-    assert without_seconds(found) == without_seconds(in_this_process(units))
+    assert without_seconds(found) == without_seconds(in_processes(units))
     assert [graph.name for graph in stand_in.kept] == ["digits"]
 
 

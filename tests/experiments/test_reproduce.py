@@ -95,7 +95,7 @@ def test_sweep_progress(digits, tmp_path):
 
     for _ in range(2):
         with Store(tmp_path) as store:
-            reproduce.carry_out(digits, store, sweep_progress=watched)
+            reproduce.carry_out(digits, store, reproduce.Machines(), watched)
     count = len(digits.units)
     assert seen == [(count, 0), *(unit.title for unit in digits.units), (count, count)]
 
@@ -104,12 +104,12 @@ def test_sweep_progress(digits, tmp_path):
 def test_failed_units_are_reported(digits, tmp_path, failing):
     refused, others = digits.units[:failing], digits.units[failing:]
 
-    def executor(units):
+    def executor(units, _):
         yield from ((unit, InputError("it does not fit")) for unit in refused)
-        yield from reproduce.in_this_process([unit for unit in units if unit not in refused])
+        yield from reproduce.in_processes([unit for unit in units if unit not in refused])
 
     with Store(tmp_path) as store:
-        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, lambda _: executor))
+        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, executor))
     assert found.failures == tuple(f"{unit.title}: it does not fit" for unit in refused)
     shown = [line.labels_per_class for line in found.lines]
     assert shown == [unit.labels_per_class for unit in others]
@@ -130,8 +130,6 @@ def test_worker_exits_when_its_pipe_closes(monkeypatch):
 def test_worker_processes():
     with reproduce.machines("cpu", threads=1, workers=3) as found:
         assert (found.device, found.at_a_time) == ("cpu", 3)
-        assert found.executor(1) is reproduce.in_this_process
-        assert found.executor(2) is not reproduce.in_this_process
     with reproduce.machines("cpu", threads=1) as found:
         assert found.at_a_time == min(usable_cores(), reproduce.MAX_DEFAULT_WORKERS)
 

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from mtgcn.datasets import describe
 from mtgcn.errors import InputError
 from mtgcn.experiments import statistics
 from mtgcn.experiments.plan import Selection, place_of, plan
 from mtgcn.experiments.protocol import ABLATION, BACKBONES, WORLD
-from mtgcn.experiments.tables import stored_evidence, suites_in, table_1
+from mtgcn.experiments.tables import stored_evidence, suites_in
 from stored_rows import rows_of
 
 
@@ -156,9 +155,3 @@ def test_rows_without_a_place():
     assert stored_evidence(stored(methods=["gcn"]) | unknown).units_left_out == 1
     with pytest.raises(InputError, match="no unit is finished yet"):
         stored_evidence({})
-
-
-def test_table_1():
-    described = [describe("digits"), replace(describe("digits"), name="cora", nodes=3, edges_listed=4)]
-    sizes = {"nodes": (2708, 3), "edges listed": (5429, 4), "classes": (7, 10), "features": (1433, 64)}
-    assert table_1(described) == {"cora": sizes}  # digits is not in the paper

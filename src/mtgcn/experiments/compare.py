@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +67,7 @@ def compared_rows(
     validation_per_class: int = 0,
     device: torch.device | str = "cpu",
     reference: str | None = None,
-    progress: scoring.FittingProgress = scoring.silent_fitting,
+    progress: scoring.FittingProgress = nullcontext,
     store: Store | None = None,
 ) -> dict[str, ComparedRows]:
     """Fit and score every method on the splits of `chosen_splits`. Returns one row per run, by name of the method.

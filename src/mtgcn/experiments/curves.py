@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,7 +21,7 @@ from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments.plan import CUDA_BUDGET, Selection, decisive_versions, limited_threads
 from mtgcn.experiments.protocol import PAPER_TABLES, RANDOM, REFERENCE, TABLES, Cell
-from mtgcn.experiments.scoring import FittingProgress, accuracy_over_epochs, pseudo_label_precision, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress, accuracy_over_epochs, pseudo_label_precision
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
 from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described
 from mtgcn.memory import CPU_BUDGET
@@ -110,7 +111,7 @@ def curve_cells(selection: Selection) -> list[Cell]:
     ]
 
 
-def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = silent_fitting) -> Path:
+def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = nullcontext) -> Path:
     """Train the cells without stored curves, and write the curves of each as soon as it is done."""
     stored = {json.dumps(curves.made, sort_keys=True): curves for curves in read_curves(folder)}
     for cell in curve_cells(selection):

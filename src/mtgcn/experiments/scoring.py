@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,9 @@ class ExpectedScore:
 
 
 Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
-FittingProgress = Callable[[str], AbstractContextManager[object]]  # context around a fit, from its title
+FittingProgress = Callable[
+    [str], AbstractContextManager[object]
+]  # context around a fit, from its title; or nullcontext
 
 
 def check_score(score: str, num_classes: int = 2) -> str:
@@ -115,10 +117,6 @@ def check_score(score: str, num_classes: int = 2) -> str:
     if score in SCORES[3:] and num_classes != 2:
         raise InputError(f"{score} requires two classes, not {num_classes}; use --score macro-f1")
     return score
-
-
-def silent_fitting(_title: str) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 def chosen_splits(

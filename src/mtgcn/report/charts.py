@@ -299,12 +299,7 @@ def histogram_chart(
 
 @chart_style()
 def difference_chart(
-    rows: Sequence[tuple[str, Sequence[PairedTest | None]]],
-    columns: Sequence[str],
-    title: str,
-    *,
-    caption: str = "",
-    styles: Styles = PAPER_STYLES,
+    rows: Sequence[tuple[str, Sequence[PairedTest | None]]], columns: Sequence[str], title: str, caption: str
 ) -> Figure:
     """One panel per column, with a difference and its interval per row; significant differences are filled."""
     names = [printable(name) for name, _ in rows]  # SVG does not allow control characters
@@ -325,7 +320,7 @@ def difference_chart(
         axes.locator_params(axis="x", nbins=4)
     figure.get_layout_engine().set(w_pad=0.15)  # type: ignore[union-attr, call-arg]
     panels[0].set_ylim(len(names) - 0.5, -0.5)  # first row on top, as in the table
-    figure.supxlabel(printable(caption or f"points above or below {styles.reference}"), fontsize=13)
+    figure.supxlabel(printable(caption), fontsize=13)
     return figure
 
 

@@ -215,7 +215,7 @@ def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
         for method, difference in comparison.differences.items()
     ]
     caption = f"points above or below {comparison.reference}"
-    return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
+    return difference_chart(rows, [""], title, caption) if rows else None
 
 
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:
