@@ -10,7 +10,7 @@ from mtgcn import environment
 from mtgcn.errors import InputError
 from mtgcn.experiments import plan as module
 from mtgcn.experiments.plan import Selection, execute, graph_and_splits, place_of, plan
-from mtgcn.experiments.protocol import WORLD
+from mtgcn.experiments.protocol import WORLD, titles_of
 from mtgcn.methods import METHODS, create
 from mtgcn.nn.backbones import BACKBONES
 from mtgcn.splits import draw_over_all
@@ -104,7 +104,7 @@ def test_backbones():
 def test_suite_plans_every_line_of_every_cell():
     whole = plan(Selection(suite="world"))
     assert whole.counted == ()
-    assert Counter(unit.line for unit in whole.units) == dict.fromkeys(WORLD.titles, 24)
+    assert Counter(unit.line for unit in whole.units) == dict.fromkeys(titles_of(WORLD.tables), 24)
     assert len({unit.id for unit in whole.units}) == len(whole.units)
     settings = {unit.line: unit.settings for unit in whole.units}
     assert settings["gcn"] == create("gcn", feature_scaling="sum")  # the paper's

@@ -7,7 +7,7 @@ import pytest
 from mtgcn.errors import InputError
 from mtgcn.experiments import statistics
 from mtgcn.experiments.plan import Selection, place_of, plan
-from mtgcn.experiments.protocol import ABLATION, BACKBONES, WORLD
+from mtgcn.experiments.protocol import ABLATION, BACKBONES, WORLD, titles_of
 from mtgcn.experiments.tables import stored_evidence, suites_in
 from stored_rows import rows_of
 
@@ -92,7 +92,7 @@ def test_suite_is_compared_with_mt_plus():
     units = with_gains({"gcn, none": 0.125, "mt-plus": 0.25}, suite="world", datasets=["chameleon"])
     lines = stored_evidence(units, suite=WORLD).ours
     assert lines[0].rival == "mt-plus"
-    others = [title for title in WORLD.titles if title not in ("mt-plus", "gcn, none")]
+    others = [title for title in titles_of(WORLD.tables) if title not in ("mt-plus", "gcn, none")]
     assert differences(lines) == pytest.approx({"gcn, none": -0.125, **dict.fromkeys(others, -0.25)})
     without = {name: rows for name, rows in units.items() if rows[0].method != "mt-plus"}
     assert differences(stored_evidence(without, suite=WORLD).ours) == {}

@@ -66,7 +66,9 @@ def test_svg():
     assert "<b>" in [one.text for one in root.iter("text")]
     assert root.find(".//g[@class='series series-0']/path").get("style").count("var(--c0)") == 1
     assert not re.search(r"#|url|http|\bid=", str(first))  # no ids, fixed colours or references
-    assert "$x" in str(charts.svg(charts.rank_chart(compare_ranks(np.eye(3), ["$x$", "$y\x1b", "z"]))))
+    assert "$x" in str(
+        charts.svg(charts.rank_chart(compare_ranks(np.eye(3), ["$x$", "$y\x1b", "z"]), charts.Styles([], "")))
+    )
 
 
 @pytest.mark.slow

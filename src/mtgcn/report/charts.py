@@ -21,9 +21,8 @@ import numpy as np
 from markupsafe import Markup
 
 from mtgcn.errors import printable
-from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Suite, titles_of
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,14 +135,6 @@ class Styles:
         }
 
 
-PAPER_STYLES = Styles(titles_of(PAPER_TABLES), REFERENCE)
-
-
-def styles_of(suite: Suite | None) -> Styles:
-    """Line styles by command-line name for a suite, by title for the paper's tables."""
-    return Styles(suite.titles, suite.reference) if suite else PAPER_STYLES
-
-
 @contextmanager
 def chart_style() -> Iterator[None]:
     """The style of all figures, whatever the style of the user; also a decorator. Matplotlib has one style for all
@@ -220,9 +211,7 @@ def add_legend(axes: Axes, lines: Mapping[str, Line2D], bold: str = "") -> None:
 
 
 @chart_style()
-def label_rate_chart(
-    samples: Mapping[str, Mapping[int, SampleSummary]], title: str, styles: Styles = PAPER_STYLES
-) -> Figure:
+def label_rate_chart(samples: Mapping[str, Mapping[int, SampleSummary]], title: str, styles: Styles) -> Figure:
     """Mean and interval of each method over labels per class. Methods are drawn side by side at each rate."""
     figure = new_figure(600, 420, title)
     axes = figure.subplots()
@@ -284,20 +273,6 @@ def line_look(number: int) -> dict[str, Any]:
 
 
 @chart_style()
-def histogram_chart(
-    counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"], title: str, axes: Axes | None = None
-) -> Figure:
-    """Histogram of nodes by the probability of their predicted class."""
-    axes = axes or new_figure(540, 300, title).subplots()
-    axes.bar(100 * edges[:-1], counts, width=92 * np.diff(edges), align="edge", color=LIGHT["c0"])
-    axes.set(xlabel="probability of the predicted class, per cent", xlim=(100 * edges[0], 100))
-    axes.set_ylim(top=max(1, 1.04 * counts.max(initial=0)))
-    axes.locator_params(axis="y", integer=True)
-    axes.grid(axis="y")
-    return axes.figure  # type: ignore[return-value]  # not a part of one
-
-
-@chart_style()
 def difference_chart(
     rows: Sequence[tuple[str, Sequence[PairedTest | None]]], columns: Sequence[str], title: str, caption: str
 ) -> Figure:
@@ -325,7 +300,7 @@ def difference_chart(
 
 
 @chart_style()
-def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Figure:
+def rank_chart(ranks: RankComparison, styles: Styles) -> Figure:
     """Average ranks, best on top, with the critical difference and bars that join methods that do not differ."""
     count = len(ranks.methods)
     figure = new_figure(640, 90 + 22 * count, "Average ranks over all cells")

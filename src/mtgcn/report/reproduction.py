@@ -19,7 +19,7 @@ from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.reproduce import Reproduction
 from mtgcn.experiments.tables import Evidence, Line, by_table
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import curve_chart, difference_chart, label_rate_chart, rank_chart, styles_of
+from mtgcn.report.charts import Styles, curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.pages import render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 from mtgcn.storage.files import write_file
@@ -189,9 +189,14 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
         curves=[_curve_charts(one) for one in curves],
         ranks=ranking,
-        rank_chart=ranking and rank_chart(ranking, styles_of(evidence.suite)),
+        rank_chart=ranking and rank_chart(ranking, evidence_styles(evidence)),
         ranked_cells=len(random_cells(evidence)),
     )
+
+
+def evidence_styles(evidence: Evidence) -> Styles:
+    """Line styles in the order of the tables."""
+    return Styles(paper.titles_of(evidence.suite.tables if evidence.suite else paper.PAPER_TABLES), evidence.reference)
 
 
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figure]]:
@@ -200,7 +205,7 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figu
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
         if line.split == paper.RANDOM:
             samples[line.dataset][title][line.labels_per_class] = getattr(line, measure)
-    styles, name = styles_of(evidence.suite), measure.replace("_", " ").capitalize()
+    styles, name = evidence_styles(evidence), measure.replace("_", " ").capitalize()
     return [
         (dataset, label_rate_chart(of_methods, f"{name} on {dataset} over labels per class", styles))
         for dataset, of_methods in samples.items()
