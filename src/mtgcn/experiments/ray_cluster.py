@@ -27,7 +27,7 @@ import torch
 
 from mtgcn.environment import DEVICES, check_versions, device_title
 from mtgcn.errors import InputError, reason, shown, unknown_name
-from mtgcn.experiments.plan import Data, Outcome, Unit, data_of, decisive_versions, execute, usable_cores
+from mtgcn.experiments.plan import Outcome, Unit, data_of, decisive_versions, execute, usable_cores
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import keep_freed_blocks
@@ -129,15 +129,15 @@ class RayCluster:
         pending: dict[ObjectRef, Unit] = {}
         for unit in units:
             try:
-                data = data_of(unit)
+                graph, public_split = data_of(unit)
             except InputError as error:
                 yield unit, error
                 continue
             if unit.dataset not in graphs:
-                graphs[unit.dataset] = ray.put(data.graph)
+                graphs[unit.dataset] = ray.put(graph)
             wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
             # In a list, Ray passes the reference on unresolved, and the worker caches the graph that it fetches.
-            started = wanted.remote(unit, [graphs[unit.dataset]], data.public_split, decisive_versions())
+            started = wanted.remote(unit, [graphs[unit.dataset]], public_split, decisive_versions())
             pending[started] = unit
         while pending:
             [done], _ = ray.wait(list(pending), num_returns=1)
@@ -190,7 +190,7 @@ def run_unit(
     try:
         # This node may have joined after the others were queried.
         check_versions(decisive_versions(), versions, f"node {platform.node()}")
-        return execute(unit, Data(_fetched(graph[0]), public_split))
+        return execute(unit, (_fetched(graph[0]), public_split))
     except InputError as error:
         return error
 
