@@ -186,13 +186,12 @@ def test_id_changes_with_the_numbers(unit, change):
     assert replace(unit, settings=create("mt-gcn"), table="3", line="other").id == unit.id
 
 
-def test_id_changes_with_decisive_versions(unit, monkeypatch):
+@pytest.mark.parametrize(("package", "changes"), [("torch", True), ("python", False)])
+def test_id_changes_with_decisive_versions(unit, monkeypatch, package, changes):
     known = environment.versions()
     before = unit.id
-    monkeypatch.setattr(environment, "versions", lambda: {**known, "torch": "99"})
-    assert replace(unit).id != before
-    monkeypatch.setattr(environment, "versions", lambda: {**known, "python": "99"})
-    assert replace(unit).id == before
+    monkeypatch.setattr(environment, "versions", lambda: {**known, package: "99"})
+    assert (replace(unit).id != before) == changes
 
 
 def test_place_of(unit):
@@ -227,10 +226,9 @@ def test_execute_over_all_split(unit):
 def test_execute_limits_threads(unit, monkeypatch):
     counted = []
     monkeypatch.setattr(module, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
-    monkeypatch.setattr(module, "data_of", lambda _: None)
     monkeypatch.setattr(module, "graph_and_splits", lambda *_: (None, ()))
     before = torch.get_num_threads()
-    execute(replace(unit, threads=before + 1))
+    execute(replace(unit, threads=before + 1), data=(None, None))
     assert counted == [before + 1]
     assert torch.get_num_threads() == before
 

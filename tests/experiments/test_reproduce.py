@@ -19,7 +19,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster, reproduce
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.store import Store
-from sweep import finished, has_rows, rows_without_seconds, started, wait_until
+from sweep import all_gone, finished, has_rows, rows_without_seconds, started, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
         wait_until(lambda: has_rows(tmp_path))
         workers = psutil.Process(process.pid).children()
     assert len(workers) >= 2
-    wait_until(lambda: all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in workers))
+    wait_until(lambda: all_gone(workers))
     with Store(tmp_path) as store:  # the lock is free
         kept = [row for row in undisturbed if row["unit"] in store.units]
     assert kept

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
 from mtgcn.experiments.plan import Unit
 from mtgcn.experiments.reproduce import machines, sweep
 from mtgcn.experiments.store import Store
@@ -81,6 +83,10 @@ def rows_without_seconds(folder):
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     assert all(row.pop("seconds") > 0 for row in rows)
     return sorted(rows, key=lambda row: (row["unit"], row["run"]))
+
+
+def all_gone(processes):
+    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in processes)
 
 
 def has_rows(folder):
