@@ -162,7 +162,7 @@ def carry_out(
         counts=counts,
         lines=lines,
         evidence=evidence,
-        curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
+        curves=draw_curves(plan, store.folder, fitting_progress) if drawn else None,
         failures=tuple(f"{unit.title}: {error}" for unit, error in failed),
     )
 

@@ -305,22 +305,17 @@ def rank_chart(ranks: RankComparison, styles: Styles) -> Figure:
     count = len(ranks.methods)
     figure = new_figure(640, 90 + 22 * count, "Average ranks over all cells")
     axes = figure.subplots()
-    axes.plot(ranks.average_ranks, range(count), "o", color=LIGHT["c0"])
+    beside: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
     for place, (method, rank) in enumerate(zip(ranks.methods, ranks.average_ranks, strict=True)):
         colour = LIGHT["reference" if method == styles.reference else "c0"]
         axes.plot([rank], [place], "o", color=colour)
-        axes.annotate(f"{rank:.1f}", (rank, place), xytext=(8, 0), textcoords="offset points", va="center")
+        axes.annotate(f"{rank:.1f}", (rank, place), **beside)
     for level, group in enumerate(ranks.groups, start=1):
         ends = [ranks.methods.index(group[0]) - 0.2, ranks.methods.index(group[-1]) + 0.2]
         axes.plot([count + 0.6 + 0.02 * count * level] * 2, ends, color=LIGHT["ink"], linewidth=4)
-    axes.plot([1, 1 + ranks.critical_difference], [-1, -1], color=LIGHT["ink"], linewidth=4)
-    axes.annotate(
-        f"critical difference {ranks.critical_difference:.2f}",
-        (1 + ranks.critical_difference, -1),
-        xytext=(8, 0),
-        textcoords="offset points",
-        va="center",
-    )
+    critical = ranks.critical_difference
+    axes.plot([1, 1 + critical], [-1, -1], color=LIGHT["ink"], linewidth=4)
+    axes.annotate(f"critical difference {critical:.2f}", (1 + critical, -1), **beside)
     axes.set_yticks(range(count), map(printable, ranks.methods))
     for label, method in zip(axes.get_yticklabels(), ranks.methods, strict=True):
         label.set_fontweight("bold" if method == styles.reference else "normal")
