@@ -196,7 +196,7 @@ def test_points_are_selected_by_keyboard(page):
     pressed = []
     for _ in range(2):
         page.press(RIGHT)
-        pressed.append(page.run("const { pointed, x } = page.map; return [x[pointed], page.nodes.id(pointed)]"))
+        pressed.append(page.run("const { pointed, x } = page.map; return [x[pointed], page.data.ids[pointed]]"))
     (first, _), (second, name) = pressed
     assert first < second
     assert page.text(".map-hint").split("\n")[0] == name
