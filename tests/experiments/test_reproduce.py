@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster, reproduce
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.store import Store
+from mtgcn.report.progress import sweep_progress
 from sweep import all_gone, finished, has_rows, rows_without_seconds, started, wait_until
 
 
@@ -95,7 +96,7 @@ def test_sweep_progress(digits, tmp_path):
 
     for _ in range(2):
         with Store(tmp_path) as store:
-            reproduce.carry_out(digits, store, reproduce.Machines(), watched)
+            reproduce.carry_out(digits, store, reproduce.Machines(), watched, nullcontext)
     count = len(digits.units)
     assert seen == [(count, 0), *(unit.title for unit in digits.units), (count, count)]
 
@@ -109,7 +110,7 @@ def test_failed_units_are_reported(digits, tmp_path, failing):
         yield from reproduce.in_processes([unit for unit in units if unit not in refused])
 
     with Store(tmp_path) as store:
-        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, executor))
+        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, executor), sweep_progress, nullcontext)
     assert found.failures == tuple(f"{unit.title}: it does not fit" for unit in refused)
     shown = [line.labels_per_class for line in found.lines]
     assert shown == [unit.labels_per_class for unit in others]

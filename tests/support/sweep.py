@@ -21,6 +21,7 @@ from mtgcn.experiments.plan import Unit
 from mtgcn.experiments.reproduce import machines, sweep
 from mtgcn.experiments.store import Store
 from mtgcn.methods import Method, create
+from mtgcn.report.progress import sweep_progress
 
 RUNS = 3
 METHODS = {
@@ -110,7 +111,7 @@ def main():
     given = parser.parse_args()
     workers = None if given.ray else given.workers
     with Store(given.folder, warn=lambda _: None) as store, machines("cpu", 1, workers, given.ray) as found:
-        sweep(units(given.signs), store, found)
+        sweep(units(given.signs), store, found, sweep_progress)
 
 
 if __name__ == "__main__":

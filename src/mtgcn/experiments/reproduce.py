@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
@@ -34,10 +34,6 @@ MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory
 
 # Entered around a sweep, with the numbers of units and of stored units; called with the title of each finished unit.
 SweepProgress = Callable[[int, int], AbstractContextManager[Callable[[str], None]]]
-
-
-def silent_sweep(_total: int, _done: int) -> AbstractContextManager[Callable[[str], None]]:
-    return nullcontext(lambda _title: None)
 
 
 def in_processes(units: Sequence[Unit], workers: int = 1) -> Generator[Outcome, None, None]:
@@ -143,8 +139,8 @@ def carry_out(
     plan: Plan,
     store: Store,
     machines: Machines,
-    sweep_progress: SweepProgress = silent_sweep,
-    fitting_progress: FittingProgress = nullcontext,
+    sweep_progress: SweepProgress,
+    fitting_progress: FittingProgress,
 ) -> Reproduction:
     """Execute the units that are not stored and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first, so that a missing dataset is an early error
@@ -168,7 +164,7 @@ def carry_out(
 
 
 def sweep(
-    planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress = silent_sweep
+    planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress
 ) -> list[tuple[Unit, InputError]]:
     """Execute the units that are not stored, store each as soon as it is done, and return the failed ones."""
     units = {unit.id: unit for unit in planned}
