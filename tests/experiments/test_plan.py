@@ -217,20 +217,12 @@ def test_execute_over_all_split(unit):
     graph, splits = graph_and_splits(over_all, module.data_of(over_all))
     drawn = [split.train.tolist() for split in draw_over_all(graph, 5, runs=2, seed=unit.seed)]
     assert [split.train.tolist() for split in splits] == drawn
-    lp = replace(over_all, method="lp", settings=create("lp"))
+    threads = torch.get_num_threads()
+    lp = replace(over_all, method="lp", settings=create("lp"), threads=threads + 1)
     rows = execute(lp)
     assert [(row.split, row.labels_per_class, row.unit) for row in rows] == [("over-all", 5, lp.id)] * 2
-    assert {(row.table, row.line) for row in rows} == {("2", "mt-gcn")}  # the place of the unit
-
-
-def test_execute_limits_threads(unit, monkeypatch):
-    counted = []
-    monkeypatch.setattr(module, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
-    monkeypatch.setattr(module, "graph_and_splits", lambda *_: (None, ()))
-    before = torch.get_num_threads()
-    execute(replace(unit, threads=before + 1), data=(None, None))
-    assert counted == [before + 1]
-    assert torch.get_num_threads() == before
+    assert {(row.table, row.line, row.threads) for row in rows} == {("2", "mt-gcn", threads + 1)}
+    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.data

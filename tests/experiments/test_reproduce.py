@@ -3,12 +3,9 @@
 import importlib.util
 import os
 import signal
-import threading
 import time
 from contextlib import contextmanager, nullcontext
-from multiprocessing import Pipe
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -115,17 +112,6 @@ def test_failed_units_are_reported(digits, tmp_path, failing):
     shown = [line.labels_per_class for line in found.lines]
     assert shown == [unit.labels_per_class for unit in others]
     assert (found.evidence.units_shown if found.evidence else 0) == len(others)
-
-
-def test_worker_exits_when_its_pipe_closes(monkeypatch):
-    ended = threading.Event()
-    monkeypatch.setattr(reproduce, "keep_freed_blocks", lambda: None)
-    monkeypatch.setattr(reproduce, "os", SimpleNamespace(_exit=lambda code: ended.set()))
-    watched, held = Pipe(duplex=False)
-    reproduce._start_worker(watched)
-    assert not ended.is_set()
-    held.close()
-    assert ended.wait(timeout=30)
 
 
 def test_worker_processes():

@@ -97,6 +97,7 @@ def _summary(lines: Sequence[Line]) -> Table:
     accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean"]
     columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
     columns += [] if optimistic else [minus, "p (Holm)", "calibration error", "s per run"]
+    splits = {paper.PUBLIC: ", public split", paper.OVER_ALL: " on average, over all"}
     rows = []
     for line in lines:
         entries = [Entry(line.title), Entry.mean(line.accuracy)]
@@ -106,7 +107,7 @@ def _summary(lines: Sequence[Line]) -> Table:
         if not optimistic:
             entries += _difference(line, ".2g") or [Entry()] * 2
             entries += [Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
-        rows.append(Row(_cell_title(line), entries))
+        rows.append(Row(f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}", entries))
     return Table(columns, rows, wide=("mean", minus))
 
 
@@ -114,11 +115,6 @@ def _printed(line: Line) -> list[str]:
     if line.printed is None or line.difference is None:
         return ["", ""]
     return [number(line.printed), number(line.difference, SIGNED)]
-
-
-def _cell_title(line: Line) -> str:
-    splits = {paper.PUBLIC: ", public split", paper.OVER_ALL: " on average, over all"}
-    return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
 def comma_separated(lines: Sequence[Line]) -> str:
