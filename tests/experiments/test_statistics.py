@@ -168,12 +168,6 @@ def test_signed_rank(differences, p_value):
     assert statistics.signed_rank_p_value(differences) == pytest.approx(p_value)
 
 
-def test_holm_by_hand():
-    # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1, and none below the one before it.
-    assert statistics.holm_corrected([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert (statistics.holm_corrected([0.6, 0.9]), statistics.holm_corrected([])) == ([1, 1], [])
-
-
 def test_paired_tests_by_hand():
     better, equal, reference = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.25] * 6, [0.0, 0.1, 0.1, 0.1, 0.1, 0.1]
     differences = [statistics.paired_difference(*pair) for pair in ((better, reference), (equal, equal))]

@@ -97,13 +97,6 @@ def test_preprocessing(page, fitted_model):
     assert "Preprocessing of the columns" not in HtmlPage(page).text
 
 
-def test_background_from_model_card():
-    accuracy = {"accuracy": 0.824, "ci90": [0.71, 0.905], "ci95": [0.69, 0.92], "labels": 40, "folds": 5}
-    card = {"expected_accuracy": accuracy, "notes": ["x"]}
-    assert Background.from_training(card) == Background(MEASURED, None, ("x",))
-    assert Background.from_training({"epochs": 3}) == Background()
-
-
 def test_peer_weights(page, fitted_model):
     peers = np.stack([fitted_model.label_distributions_] * 4)
     text = text_of(fitted_model, peer_distributions_=peers, peer_report_=made_up_report())

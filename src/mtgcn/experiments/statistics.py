@@ -165,6 +165,8 @@ def holm_corrected(p_values: Sequence[float]) -> list[float]:
 
     >>> holm_corrected([0.04, 0.01, 0.03])
     [0.06, 0.03, 0.06]
+    >>> holm_corrected([0.6, 0.9]), holm_corrected([])
+    ([1.0, 1.0], [])
     """
     given = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(given, kind="stable")
