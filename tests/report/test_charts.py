@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
+from fitted_models import Model
 from mtgcn.experiments.statistics import compare_ranks
 from mtgcn.report import charts, fit_page
 from mtgcn.report.charts import DARK, LIGHT, class_colours
@@ -40,10 +42,11 @@ def test_figures_of_several_threads_and_of_any_user_style():
 
 
 def test_curves_are_named_after_the_peers():
-    values = np.ones((5, 2))
-    history = {"loss": values, "never": np.full((5, 2), np.nan)}
+    history = {"loss": np.ones((5, 2)), "never": np.full((5, 2), np.nan)}
     for peers, names in ((("_features", "<b>"), ["_features", "<b>"]), (("1", "2", "3"), ["peer 1", "peer 2"])):
-        ((title, chart),) = fit_page.history_charts(history, peers)
+        model = Model(None, peer_report_=SimpleNamespace(names=peers), history_=history)
+        ((title, curves),) = fit_page.history_curves(model).items()
+        chart = charts.curve_chart(*curves, title)
         assert title == "loss"
         assert [text.get_text() for text in chart.axes[0].get_legend().get_texts()] == names
 

@@ -181,7 +181,7 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
         confidence_chart=confidence_chart(confidence, graph.num_classes),
         peers=report and peer_table(contributions(report)),
         peer_summary=report and _peer_summary(report),
-        history_charts=history_charts(model.history_, report.names if report else ()),
+        history_charts=[(name, curve_chart(*curves, name)) for name, curves in history_curves(model).items()],
         history=HISTORY,
         node_data=node_data(view, graph, model.label_distributions_),
         explanations=[
@@ -271,22 +271,16 @@ def peer_table(peers: Sequence[PeerContribution]) -> Table:
     return Table(["peer and its input", "weight", "held-out accuracy", "agreement with the ensemble"], rows)
 
 
-def history_charts(
-    history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()
-) -> list[tuple[str, Figure]]:
-    """One chart per recorded value, one line per peer."""
-    return [
-        (name, curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name))
-        for name, values in history.items()
-        if np.isfinite(values).any()
-    ]
-
-
-def peer_curves(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> dict[str, np.ndarray]:
-    """A curve for each peer. Curves are numbered if their number differs from the number of peers."""
-    count = values.shape[1]
-    names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
-    return dict(zip(names, values.T[:, None], strict=True))
+def history_curves(model: FittedModel) -> dict[str, tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Epochs and the curve of each peer, by recorded value. Curves are numbered unless there is one for each peer."""
+    peers = () if model.peer_report_ is None else model.peer_report_.names
+    curves = {}
+    for name, values in model.history_.items():
+        if np.isfinite(values).any():
+            epochs, count = values.shape
+            names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+            curves[name] = np.arange(1, epochs + 1), dict(zip(names, values.T[:, None], strict=True))
+    return curves
 
 
 @chart_style()
@@ -366,7 +360,7 @@ def fit_figure(model: FittedModel) -> Figure:
     """The map, confidence, class sizes and training curves of a fit."""
     with fitting_progress("drawing the figure"):
         view = fit_view(model)
-    history = {name: values for name, values in model.history_.items() if np.isfinite(values).any()}
+    history = history_curves(model)
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
     figure = new_figure(1300, 320 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)
@@ -383,10 +377,9 @@ def fit_figure(model: FittedModel) -> Figure:
     axes.set_yticks(range(len(largest)), names)
     axes.set(title="Classes (labels given)", xlabel="nodes predicted")
     axes.invert_yaxis()
-    peers = () if model.peer_report_ is None else model.peer_report_.names
-    for place, (name, values) in enumerate(history.items()):
+    for place, (name, curves) in enumerate(history.items()):
         axes = figure.add_subplot(grid[2 + place // CURVES_PER_ROW, place % CURVES_PER_ROW])
-        curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name, axes=axes)
+        curve_chart(*curves, name, axes=axes)
         axes.set(title=name)
     return figure
 
