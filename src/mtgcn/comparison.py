@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from mtgcn.errors import InputError
 from mtgcn.estimator.graph_model import GraphModel, chosen_method
 from mtgcn.experiments.compare import ComparedRows, Comparison, compared_rows, comparison_of
 from mtgcn.experiments.protocol import PUBLIC, RANDOM
-from mtgcn.experiments.scoring import MEASURES, SCORES, check_score, silent_fitting
+from mtgcn.experiments.scoring import MEASURES, SCORES, check_score
 from mtgcn.graph import Graph
 from mtgcn.methods import Method, as_method, create, name_of, typed_method_class
 from mtgcn.methods.scikit_learn import Estimator
@@ -89,7 +90,7 @@ def compare(
         validation_per_class=validation_per_class,
         device=chosen_device(device) if isinstance(device, str) else device,
         reference=reference,
-        progress=progress.fitting_progress if verbose else silent_fitting,
+        progress=progress.fitting_progress if verbose else nullcontext,
     )
     results = ComparisonResults(rows, comparison_of(rows, reference, score))
     for warning in results.comparison.warnings:

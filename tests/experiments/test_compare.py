@@ -2,7 +2,6 @@
 
 import json
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy.stats import t
 
 from mtgcn.errors import InputError
 from mtgcn.experiments.compare import compared_rows, comparison_of, stored_comparisons
-from mtgcn.experiments.plan import place_of
 from mtgcn.experiments.store import Store, read_units
 from mtgcn.methods import as_method
 from stored_rows import compared_row, stored_row
@@ -30,28 +28,6 @@ def test_compare_pairs_splits(ring, constant):
     assert compare(ring, methods, labels_per_class=1, runs=3, reference="one").reference == "one"
     assert (comparison.scored_nodes, comparison.graph["nodes"], comparison.graph["edges"]) == (9, 12, 12)
     assert len(comparison.warnings) == 1  # 9 is few
-
-
-@pytest.mark.parametrize(
-    ("names", "reference", "message"),
-    [(["zero"], "mt-plus", "unknown reference 'mt-plus'; choose from zero"), ([], None, "0 methods to compare")],
-)
-def test_invalid_methods(ring, constant, names, reference, message):
-    with pytest.raises(InputError, match=message):
-        compare(ring, {name: constant() for name in names}, labels_per_class=1, reference=reference)
-
-
-def test_progress_is_entered_around_every_fit(ring, constant):
-    seen = []
-
-    @contextmanager
-    def progress(title):
-        seen.append(f"begin {title}")
-        yield
-        seen.append(f"end {title}")
-
-    compare(ring, {"zero": constant(), "one": constant(favourite=1)}, labels_per_class=1, runs=1, progress=progress)
-    assert seen == ["begin zero on ring", "end zero on ring", "begin one on ring", "end one on ring"]
 
 
 @pytest.fixture
@@ -76,29 +52,27 @@ def test_stored_methods_are_not_run_again(ring, constant, tmp_path, fits):
 
 
 @pytest.mark.parametrize(
-    ("changes", "comparisons"),
+    ("of_what", "name", "value"),
     [
-        ({"seed": 1}, 2),
-        ({"runs": 2}, 2),
-        ({"labels_per_class": 2}, 2),
-        ({"split": "over-all"}, 2),
-        ({"labels": np.roll(np.arange(12) % 3, 1)}, 2),
-        ({"features": 2 * np.eye(12)}, 2),
-        ({"adjacency": np.ones((12, 12))}, 2),
-        ({"confidence": 0.9}, 1),
+        ("options", "seed", 1),
+        ("options", "runs", 2),
+        ("options", "labels_per_class", 2),
+        ("options", "split", "over-all"),
+        ("graph", "labels", np.roll(np.arange(12) % 3, 1)),
+        ("graph", "features", 2 * np.eye(12)),
+        ("graph", "adjacency", np.ones((12, 12))),
+        ("method", "confidence", 0.9),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_changes_make_new_rows(ring, constant, tmp_path, fits, changes, comparisons):
-    for changed in ({}, changes):
-        of_graph = {key: changed[key] for key in ("labels", "features", "adjacency") if key in changed}
-        of_method = {key: changed[key] for key in ("confidence",) if key in changed}
-        rest = {key: value for key, value in changed.items() if key not in of_graph | of_method}
-        options = {"labels_per_class": 1, "runs": 3} | rest
+def test_changes_make_new_rows(ring, constant, tmp_path, fits, of_what, name, value):
+    for change in ({}, {name: value}):
+        graph, settings, changed = (change if of_what == one else {} for one in ("graph", "method", "options"))
+        options = {"labels_per_class": 1, "runs": 3} | changed
         with Store(tmp_path) as store:
-            compare(replace(ring, **of_graph), {"zero": constant(**of_method)}, **options, store=store)
+            compare(replace(ring, **graph), {"zero": constant(**settings)}, **options, store=store)
     assert fits == [0, 0]
-    assert len({rows[0].comparison for rows in read_units(tmp_path).values()}) == comparisons
+    comparisons = {rows[0].comparison for rows in read_units(tmp_path).values()}
+    assert len(comparisons) == (1 if of_what == "method" else 2)
 
 
 def test_edited_method_runs_again(ring, tmp_path, monkeypatch):
@@ -131,15 +105,6 @@ class Own:
         accuracies.append(comparison.cells[0].accuracy.mean)
     sys.modules.pop("edited_method")
     assert accuracies == [3 / 8, 4 / 8]
-
-
-def test_rows_of_a_comparison_have_no_place(ring, constant, tmp_path):
-    graph = replace(ring, name="cora")
-    with Store(tmp_path) as store:
-        compare(graph, {"gcn": constant()}, labels_per_class=2, runs=2, store=store)
-    [rows] = read_units(tmp_path).values()
-    assert (rows[0].dataset, rows[0].labels_per_class, rows[0].split) == ("cora", 2, "random")
-    assert place_of(rows[0]) is None
 
 
 def test_settings_without_a_json_form_are_stored_as_repr(ring, constant, tmp_path):

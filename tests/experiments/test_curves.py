@@ -10,7 +10,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import curves as curves_module
 from mtgcn.experiments import statistics
 from mtgcn.experiments.curves import CURVES_FILE, curve_cells, draw_curves, read_curves
-from mtgcn.experiments.plan import Selection
+from mtgcn.experiments.plan import Selection, plan
 from mtgcn.experiments.scoring import run_cell
 from mtgcn.methods import create
 from mtgcn.splits import draw_splits
@@ -27,7 +27,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def digits():
-    return Selection(datasets=["digits"], runs=2, curves=True)
+    return plan(Selection(datasets=["digits"], runs=2, curves=True))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def digits():
     ],
 )
 def test_curve_cells(selection, cells):
-    found = [(cell.dataset, cell.labels_per_class, cell.split) for cell in curve_cells(Selection(**selection))]
+    found = [(cell.dataset, cell.labels_per_class, cell.split) for cell in curve_cells(plan(Selection(**selection)))]
     assert found == [(dataset, rate, "random") for dataset, rates in cells.items() for rate in rates]
 
 
@@ -74,7 +74,7 @@ def test_stored_curves_are_not_drawn_again(digits, tmp_path, monkeypatch):
     draw_curves(digits, tmp_path)
     assert trained == []
     assert (tmp_path / CURVES_FILE).read_bytes() == before
-    draw_curves(Selection(datasets=["digits"], runs=1), tmp_path)
+    draw_curves(plan(Selection(datasets=["digits"], runs=1)), tmp_path)
     assert len(trained) == 2
     assert len(read_curves(tmp_path)) == 4  # those of two runs are kept
 

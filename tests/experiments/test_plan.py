@@ -10,7 +10,7 @@ from mtgcn import environment
 from mtgcn.errors import InputError
 from mtgcn.experiments import plan as module
 from mtgcn.experiments.plan import Selection, execute, graph_and_splits, place_of, plan
-from mtgcn.experiments.protocol import WORLD
+from mtgcn.experiments.protocol import WORLD, titles_of
 from mtgcn.methods import METHODS, create
 from mtgcn.nn.backbones import BACKBONES
 from mtgcn.splits import draw_over_all
@@ -104,7 +104,7 @@ def test_backbones():
 def test_suite_plans_every_line_of_every_cell():
     whole = plan(Selection(suite="world"))
     assert whole.counted == ()
-    assert Counter(unit.line for unit in whole.units) == dict.fromkeys(WORLD.titles, 24)
+    assert Counter(unit.line for unit in whole.units) == dict.fromkeys(titles_of(WORLD.tables), 24)
     assert len({unit.id for unit in whole.units}) == len(whole.units)
     settings = {unit.line: unit.settings for unit in whole.units}
     assert settings["gcn"] == create("gcn", feature_scaling="sum")  # the paper's
@@ -186,13 +186,12 @@ def test_id_changes_with_the_numbers(unit, change):
     assert replace(unit, settings=create("mt-gcn"), table="3", line="other").id == unit.id
 
 
-def test_id_changes_with_decisive_versions(unit, monkeypatch):
+@pytest.mark.parametrize(("package", "changes"), [("torch", True), ("python", False)])
+def test_id_changes_with_decisive_versions(unit, monkeypatch, package, changes):
     known = environment.versions()
     before = unit.id
-    monkeypatch.setattr(environment, "versions", lambda: {**known, "torch": "99"})
-    assert replace(unit).id != before
-    monkeypatch.setattr(environment, "versions", lambda: {**known, "python": "99"})
-    assert replace(unit).id == before
+    monkeypatch.setattr(environment, "versions", lambda: {**known, package: "99"})
+    assert (replace(unit).id != before) == changes
 
 
 def test_place_of(unit):
@@ -218,21 +217,12 @@ def test_execute_over_all_split(unit):
     graph, splits = graph_and_splits(over_all, module.data_of(over_all))
     drawn = [split.train.tolist() for split in draw_over_all(graph, 5, runs=2, seed=unit.seed)]
     assert [split.train.tolist() for split in splits] == drawn
-    lp = replace(over_all, method="lp", settings=create("lp"))
+    threads = torch.get_num_threads()
+    lp = replace(over_all, method="lp", settings=create("lp"), threads=threads + 1)
     rows = execute(lp)
     assert [(row.split, row.labels_per_class, row.unit) for row in rows] == [("over-all", 5, lp.id)] * 2
-    assert {(row.table, row.line) for row in rows} == {("2", "mt-gcn")}  # the place of the unit
-
-
-def test_execute_limits_threads(unit, monkeypatch):
-    counted = []
-    monkeypatch.setattr(module, "run_cell", lambda *_, **__: counted.append(torch.get_num_threads()) or [])
-    monkeypatch.setattr(module, "data_of", lambda _: None)
-    monkeypatch.setattr(module, "graph_and_splits", lambda *_: (None, ()))
-    before = torch.get_num_threads()
-    execute(replace(unit, threads=before + 1))
-    assert counted == [before + 1]
-    assert torch.get_num_threads() == before
+    assert {(row.table, row.line, row.threads) for row in rows} == {("2", "mt-gcn", threads + 1)}
+    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.data

@@ -15,12 +15,6 @@ from mtgcn.task import run_seed
 CELLS = [cell for table in protocol.PAPER_TABLES for cell in table.cells]
 
 
-def cell(dataset, labels_per_class, split="random"):
-    where = dataset, labels_per_class, split
-    [found] = [cell for cell in CELLS if (cell.dataset, cell.labels_per_class, cell.split) == where]
-    return found
-
-
 def test_printed_values_agree_with_the_stored_summary():
     """An earlier release wrote the summary, so that a typing error would show."""
     stored, place = {}, None
@@ -39,15 +33,6 @@ def test_printed_values_agree_with_the_stored_summary():
     }
     assert len(stored) > 150
     assert stored == {name: ours[name] for name in stored}
-
-
-def test_values_of_kipf_and_welling_are_for_the_public_split():
-    public = cell("pubmed", 20, "public")
-    printed = {entry.method: entry.printed for entry in public.entries if entry.printed is not None}
-    others = {"mani-reg": 70.7, "semi-emb": 71.7, "deepwalk": 65.3, "ica": 73.9, "planetoid": 77.2}
-    assert printed == {"lp": 63.0, **others}
-    assert "not ParWalks" in public.entry("lp").note
-    assert cell("cora", 20).entry("lp").printed is None
 
 
 def test_cells_of_the_paper():
@@ -111,23 +96,13 @@ def test_ablation_settings():
 
 
 def test_world_suite():
-    assert protocol.WORLD.datasets == (
-        *("cora", "citeseer", "pubmed", "amazon-photo", "blogcatalog", "coauthor-cs", "dblp", "chameleon"),
-    )
+    assert len(protocol.WORLD.datasets) == 8
     assert set(protocol.WORLD.datasets) <= set(datasets.NAMES)
     for table in protocol.WORLD.tables:
         cells = [(cell.labels_per_class, cell.split, cell.runs, cell.validation) for cell in table.cells]
         assert cells == [(3, "random", 10, 0), (20, "random", 10, 0), (5, "over-all", 10, 0)]
-    assert protocol.WORLD.titles == (
-        *("logistic", "sgc", "ppr", "correct-and-smooth", "appnp", "lp", "gcn", "gcn, length", "gcn, none"),
-        *("mt-gcn", "mt-gcn, length", "mt-plus"),
-    )
+    assert len(protocol.titles_of(protocol.WORLD.tables)) == 12
     assert len(protocol.ALL_TABLES) == len(protocol.TABLES) + len(protocol.WORLD.tables)  # names are unique
-
-
-@pytest.fixture
-def graph(make_graph):
-    return make_graph(nodes=40, classes=3)
 
 
 def visited(labels, order, wanted):
@@ -142,7 +117,8 @@ def visited(labels, order, wanted):
     raise AssertionError("too few nodes of a class")
 
 
-def test_authors_splits_equal_the_loop(graph):
+def test_authors_splits_equal_the_loop(make_graph):
+    graph = make_graph(nodes=40, classes=3)
     splits = protocol.authors_splits(graph, 2, runs=20, seed=7)
     for run, split in enumerate(splits):
         order = np.random.default_rng([7, run]).permutation(graph.num_nodes)

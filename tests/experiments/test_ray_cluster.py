@@ -23,9 +23,9 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster as module
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.ray_cluster import RayCluster, check_reachable, run_unit
-from mtgcn.experiments.reproduce import in_this_process
+from mtgcn.experiments.reproduce import in_processes
 from mtgcn.methods import Method
-from sweep import finished, has_rows, rows_without_seconds, started, wait_until
+from sweep import all_gone, finished, has_rows, rows_without_seconds, started, wait_until
 
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 SWEEP = ["-m", "mtgcn", "reproduce", "--table", "digits", "--methods", "lp,gcn", "--runs", "2", "--device", "cpu"]
@@ -38,10 +38,6 @@ def on_ray(test):
 
 def processes_of(process):
     return psutil.Process(process.pid).children(recursive=True)
-
-
-def all_gone(processes):
-    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in processes)
 
 
 @pytest.fixture
@@ -200,11 +196,9 @@ def test_cluster_of_another_version(tmp_path, short_folder):
 
 
 def cluster_of(*resources):
-    nodes = [
-        {"NodeID": str(number), "NodeManagerHostname": "n", "NodeManagerAddress": str(number), "Resources": one}
-        for number, one in enumerate(resources)
-    ]
-    return RayCluster("head:6379", tuple(nodes))
+    nodes = ({"NodeID": str(number), "NodeManagerAddress": str(number)} for number in range(len(resources)))
+    named = (node | {"NodeManagerHostname": "n", "Resources": one} for node, one in zip(nodes, resources, strict=True))
+    return RayCluster("head:6379", tuple(named))
 
 
 def test_units_at_a_time():
@@ -279,7 +273,10 @@ class StandIn(ModuleType):
 
 
 class Lost(Exception):
-    pass
+    """Stands for these errors of Ray."""
+
+
+ERRORS = ("NodeDiedError", "OutOfMemoryError", "RayError", "WorkerCrashedError")
 
 
 @pytest.fixture
@@ -287,10 +284,7 @@ def stand_in(monkeypatch):
     ray = StandIn()
     parts = {
         "ray": ray,
-        "ray.exceptions": SimpleNamespace(
-            **dict.fromkeys(("NodeDiedError", "OutOfMemoryError", "WorkerCrashedError"), Lost),
-            RayError=Lost,
-        ),
+        "ray.exceptions": SimpleNamespace(**dict.fromkeys(ERRORS, Lost)),
         "ray.util.scheduling_strategies": SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: node),
     }
     for name, part in parts.items():
@@ -321,7 +315,7 @@ def test_own_methods_can_be_sent():
 
 def test_graph_is_sent_once(stand_in, units):
     found = cluster_of({"CPU": 2.0}).execute(units)
-    assert without_seconds(found) == without_seconds(in_this_process(units))
+    assert without_seconds(found) == without_seconds(in_processes(units))
     assert [graph.name for graph in stand_in.kept] == ["digits"]
 
 
@@ -354,28 +348,23 @@ def test_silent_node(monkeypatch):
 
     assert cluster_of({"CPU": 2.0}).chosen_device("cpu") == "cpu"
     monkeypatch.setattr(module, "describe_node", never)
-    with pytest.raises(
-        InputError, match=r"node n \(0\) of the Ray cluster head:6379 cannot run mtgcn: Get timed out; check"
-    ):
+    message = r"node n \(0\) of the Ray cluster head:6379 cannot run mtgcn: Get timed out; check"
+    with pytest.raises(InputError, match=message):
         cluster_of({"CPU": 2.0}).chosen_device("cpu")
 
 
 @pytest.mark.parametrize(
     "address",
-    ["somewhere", "ray://head:10001", "head", "head:port", "", "127.0.0.1:0", "127.0.0.1:99999", "missing.invalid:1"],
+    ["somewhere", "ray://head:10001", "head:port", "", "127.0.0.1:0", "127.0.0.1:99999", "missing.invalid:1", None],
 )
-def test_invalid_address(address):
-    with pytest.raises(
-        InputError, match=rf"no Ray cluster can be reached at '{address}' .*; give HOST:PORT as ray start"
-    ):
-        check_reachable(address)
-
-
-def test_closed_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # without listening
-        with pytest.raises(InputError, match=r"no Ray cluster can be reached at .* \(Connection refused\)"):
-            check_reachable(f"127.0.0.1:{taken.getsockname()[1]}")
+def test_unreachable_address(address):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # without listening
+        given = f"127.0.0.1:{closed.getsockname()[1]}" if address is None else address
+        why = "Connection refused" if address is None else ".*"
+        message = rf"no Ray cluster can be reached at '{given}' \({why}\); give HOST:PORT as ray start"
+        with pytest.raises(InputError, match=message):
+            check_reachable(given)
 
 
 def test_silent_port_times_out(monkeypatch):
@@ -390,20 +379,14 @@ def test_silent_port_times_out(monkeypatch):
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("Traceback\nray.exceptions.AuthenticationError: InvalidAuthToken\n\n", "at auto requires its token; set RAY_"),
-        (
-            "Traceback\n  line 1\nValueError: no raylet here\n",
-            "at auto: ValueError: no raylet here; this machine must be",
-        ),
-        (
-            "RuntimeError: Version mismatch: with\n  Ray: 2.1.0\n",
-            "at auto: Version mismatch: with Ray: 2.1.0; this machine",
-        ),
-        ("", "at auto: it ended without a message;"),
+        ("Traceback\nray.exceptions.AuthenticationError: InvalidAuthToken\n\n", " requires its token; set RAY_AUTH"),
+        ("Traceback\n  line 1\nValueError: no raylet here\n", ": ValueError: no raylet here; this machine must be"),
+        ("RuntimeError: Version mismatch: with\n  Ray: 2.1.0\n", ": Version mismatch: with Ray: 2.1.0; this machine"),
+        ("", ": it ended without a message; this machine"),
     ],
 )
 def test_errors_of_ray_become_one_line(output, message, monkeypatch):
     monkeypatch.setattr(module, "_TRIAL", f"import sys; sys.stderr.write({output!r}); sys.exit(1)")
-    with pytest.raises(InputError, match=message) as refused:
+    with pytest.raises(InputError, match=f"at auto{message}") as refused:
         check_reachable("auto")
     assert "\n" not in str(refused.value)

@@ -3,12 +3,9 @@
 import importlib.util
 import os
 import signal
-import threading
 import time
-from contextlib import contextmanager
-from multiprocessing import Pipe
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -19,7 +16,8 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import ray_cluster, reproduce
 from mtgcn.experiments.plan import Selection, plan, usable_cores
 from mtgcn.experiments.store import Store
-from sweep import finished, has_rows, rows_without_seconds, started, wait_until
+from mtgcn.report.progress import sweep_progress
+from sweep import all_gone, finished, has_rows, rows_without_seconds, started, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def test_workers_do_not_outlive_a_killed_parent(undisturbed, tmp_path):
         wait_until(lambda: has_rows(tmp_path))
         workers = psutil.Process(process.pid).children()
     assert len(workers) >= 2
-    wait_until(lambda: all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in workers))
+    wait_until(lambda: all_gone(workers))
     with Store(tmp_path) as store:  # the lock is free
         kept = [row for row in undisturbed if row["unit"] in store.units]
     assert kept
@@ -95,7 +93,7 @@ def test_sweep_progress(digits, tmp_path):
 
     for _ in range(2):
         with Store(tmp_path) as store:
-            reproduce.carry_out(digits, store, sweep_progress=watched)
+            reproduce.carry_out(digits, store, reproduce.Machines(), watched, nullcontext)
     count = len(digits.units)
     assert seen == [(count, 0), *(unit.title for unit in digits.units), (count, count)]
 
@@ -104,34 +102,21 @@ def test_sweep_progress(digits, tmp_path):
 def test_failed_units_are_reported(digits, tmp_path, failing):
     refused, others = digits.units[:failing], digits.units[failing:]
 
-    def executor(units):
+    def executor(units, _):
         yield from ((unit, InputError("it does not fit")) for unit in refused)
-        yield from reproduce.in_this_process([unit for unit in units if unit not in refused])
+        yield from reproduce.in_processes([unit for unit in units if unit not in refused])
 
     with Store(tmp_path) as store:
-        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, lambda _: executor))
+        found = reproduce.carry_out(digits, store, reproduce.Machines("cpu", 1, executor), sweep_progress, nullcontext)
     assert found.failures == tuple(f"{unit.title}: it does not fit" for unit in refused)
     shown = [line.labels_per_class for line in found.lines]
     assert shown == [unit.labels_per_class for unit in others]
     assert (found.evidence.units_shown if found.evidence else 0) == len(others)
 
 
-def test_worker_exits_when_its_pipe_closes(monkeypatch):
-    ended = threading.Event()
-    monkeypatch.setattr(reproduce, "keep_freed_blocks", lambda: None)
-    monkeypatch.setattr(reproduce, "os", SimpleNamespace(_exit=lambda code: ended.set()))
-    watched, held = Pipe(duplex=False)
-    reproduce._start_worker(watched)
-    assert not ended.is_set()
-    held.close()
-    assert ended.wait(timeout=30)
-
-
 def test_worker_processes():
     with reproduce.machines("cpu", threads=1, workers=3) as found:
         assert (found.device, found.at_a_time) == ("cpu", 3)
-        assert found.executor(1) is reproduce.in_this_process
-        assert found.executor(2) is not reproduce.in_this_process
     with reproduce.machines("cpu", threads=1) as found:
         assert found.at_a_time == min(usable_cores(), reproduce.MAX_DEFAULT_WORKERS)
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    balanced_accuracy_score,
-    f1_score,
-    roc_auc_score,
-)
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score
 
 from mtgcn import datasets
 from mtgcn.environment import chosen_device
@@ -71,8 +65,9 @@ def test_pseudo_label_precision_by_hand(ring):
 def test_scores_agree_with_scikit_learn(seed):
     random = np.random.default_rng(seed)
     truth, predicted = random.integers(5, size=(2, 40))
-    assert scoring.macro_f1(predicted, truth, 5) == pytest.approx(f1_score(truth, predicted, average="macro"))
     truth[truth == 3] = 4  # a class that is not tested
+    predicted[predicted == 2] = 1  # and one that is never predicted
+    assert scoring.macro_f1(predicted, truth, 6) == pytest.approx(f1_score(truth, predicted, average="macro"))
     predicted[predicted == 3] = 4
     assert scoring.balanced_accuracy(predicted, truth) == pytest.approx(balanced_accuracy_score(truth, predicted))
     scores = random.integers(10, size=40) / 10  # with ties
@@ -100,12 +95,6 @@ def test_ranking_scores_need_two_classes(ring):
         scoring.check_score("f1")
 
 
-def test_macro_f1_of_missing_classes():
-    # Class 1 is never predicted and class 2 never tested: F1 is 0 for both. Class 3 is neither tested nor predicted.
-    truth, predicted = np.array([0, 0, 1]), np.array([0, 0, 2])
-    assert scoring.macro_f1(predicted, truth, num_classes=4) == pytest.approx((1 + 0 + 0) / 3)
-
-
 def test_order_of_classes_does_not_decide_ties():
     probabilities = np.full((4000, 4), 0.25, dtype=np.float32)
     probabilities[:, 3] = 0.25 * (1 - 1e-7)  # equal up to rounding
@@ -115,14 +104,13 @@ def test_order_of_classes_does_not_decide_ties():
 
 def test_score_uses_the_test_nodes_of_each_run(ring):
     splits = draw_splits(ring, labels_per_class=1, runs=3, seed=0)
-    random = np.random.default_rng(0)
-    probabilities = random.dirichlet(np.ones(3), size=(3, ring.num_nodes))
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(3), size=(3, ring.num_nodes))
     results = scoring.score(Prediction(probabilities), ring, splits)
-    for of_run, split, result in zip(probabilities, splits, results, strict=True):
-        truth, predicted = ring.labels[split.test], of_run[split.test].argmax(1)
-        assert result.accuracy == pytest.approx(accuracy_score(truth, predicted))
-        assert result.macro_f1 == pytest.approx(f1_score(truth, predicted, average="macro"))
-        assert result.calibration_error == pytest.approx(scoring.calibration_error(of_run[split.test], truth))
+    tested = [
+        (of_run[split.test], ring.labels[split.test]) for of_run, split in zip(probabilities, splits, strict=True)
+    ]
+    assert results == [scoring.scores_of(*one) for one in tested]
+    assert [one.accuracy for one in results] == [np.mean(shares.argmax(1) == truth) for shares, truth in tested]
 
 
 @pytest.mark.parametrize(
@@ -153,18 +141,15 @@ def test_rows_of_a_cell(ring, constant):
     splits = draw_splits(ring, labels_per_class=1, runs=4, seed=3)
     rows = scoring.run_cell(ring, splits, constant(favourite=1), name="constant", seed=3)
     assert [row.run for row in rows] == [0, 1, 2, 3]
-    assert tuple(vars(rows[0])) == FIELDS
+    shared = {"dataset": "ring", "labels_per_class": 1, "split": "random", "method": "constant"}
+    shared |= {"settings": {"favourite": 1, "confidence": 0.6}, "seed": 3, "seconds": rows[0].seconds}
+    shared |= {"device": "cpu", "threads": torch.get_num_threads(), "group": None}
+    scores = {"accuracy": 3 / 9, "macro_f1": (0.5 + 0 + 0) / 3, "calibration_error": 0.6 - 1 / 3}  # 3 of each class
     for row in rows:
-        assert (row.dataset, row.method, row.labels_per_class, row.seed) == ("ring", "constant", 1, 3)
-        assert row.split == "random"
-        assert row.settings == {"favourite": 1, "confidence": 0.6}
-        assert row.accuracy == pytest.approx(3 / 9)  # three of each class are left to test
-        assert row.macro_f1 == pytest.approx((0.5 + 0 + 0) / 3)
-        assert row.calibration_error == pytest.approx(0.6 - 1 / 3)
-        assert row.device == "cpu"
-        assert row.threads == torch.get_num_threads()
+        assert tuple(vars(row)) == FIELDS
+        assert {name: getattr(row, name) for name in shared} == shared
+        assert {name: getattr(row, name) for name in scores} == pytest.approx(scores)
         assert set(row.versions) == {"mtgcn", "python", "torch", "numpy", "scipy"}
-    assert len({row.seconds for row in rows}) == 1
 
 
 def test_rows_of_over_all_splits(ring, constant):
@@ -201,14 +186,13 @@ def test_splits_are_checked_before_fitting(ring, constant, constant_with_validat
 
 def test_summarise_cell(ring, constant):
     splits = [Split([0, 1, 2], [], [3, 4]), Split([0, 1, 2], [], [4, 5])]
-    cell = scoring.summarise_cell(scoring.run_cell(ring, splits, constant(), name="constant", seed=0))
-    assert (cell.runs, cell.labels_per_class) == (2, 1)
-    assert (cell.accuracy.per_run, cell.accuracy.mean) == ((0.5, 0.0), 0.25)
     unequal = [splits[0], Split([0, 1], [], [3])]
-    assert (
-        scoring.summarise_cell(scoring.run_cell(ring, unequal, constant(), name="constant", seed=0)).labels_per_class
-        is None
+    cell, other = (
+        scoring.summarise_cell(scoring.run_cell(ring, some, constant(), name="constant", seed=0))
+        for some in (splits, unequal)
     )
+    assert (cell.runs, cell.labels_per_class, other.labels_per_class) == (2, 1, None)
+    assert (cell.accuracy.per_run, cell.accuracy.mean) == ((0.5, 0.0), 0.25)
 
 
 def test_devices(monkeypatch):
@@ -267,30 +251,31 @@ def test_random_splits(ring, source, monkeypatch):
 def test_public_split_is_repeated(ring, monkeypatch):
     public = Split(train=[0, 1, 2], validation=[3], test=[4])
     monkeypatch.setattr(datasets, "public_split", {"ring": public}.__getitem__)
-    assert scoring.chosen_splits("public", ring, runs=4) == (public,) * 4
-    assert scoring.chosen_splits("public", ring, runs=4, labels_per_class=1) == (public,) * 4
+    for labels in (None, 1):
+        assert scoring.chosen_splits("public", ring, runs=4, labels_per_class=labels) == (public,) * 4
 
 
 def test_split_file(ring, split_file):
     [first, *others] = scoring.chosen_splits(split_file([0, 1, 2]), ring, runs=3)  # a single split is repeated
     assert others == [first] * 2
-    path = split_file([0, 1, 2], [3, 4, 5])
-    assert [split.train[0] for split in scoring.chosen_splits(path, ring)] == [0, 3]
-    assert len(scoring.chosen_splits(path, ring, runs=2)) == 2
-    with pytest.raises(InputError, match=r"runs is 7 but .* holds 2 splits; omit --runs"):
-        scoring.chosen_splits(path, ring, runs=7)
+    path = split_file([0, 1, 2, 3], [3, 4, 5, 6])
+    for options in ({}, {"runs": 2}, {"labels_per_class": [2, 1, 1]}):
+        assert [split.train[0] for split in scoring.chosen_splits(path, ring, **options)] == [0, 3]
 
 
-def test_fixed_splits_have_their_own_validation_nodes(ring, split_file):
-    with pytest.raises(InputError, match="has its own validation nodes; omit --validation-per-class"):
-        scoring.chosen_splits(split_file([0, 1, 2]), ring, validation_per_class=1)
-
-
-def test_label_counts_of_a_file_are_checked(ring, split_file):
-    path = split_file([0, 1, 2, 3])
-    assert scoring.chosen_splits(path, ring, labels_per_class=[2, 1, 1])
-    with pytest.raises(InputError, match=r"asks for 1 but split .* gives \(2, 1, 1\); omit --labels-per-class"):
-        scoring.chosen_splits(path, ring, labels_per_class=1)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"runs": 7}, r"runs is 7 but .* holds 2 splits; omit --runs"),
+        ({"labels_per_class": 1}, r"asks for 1 but split .* gives \(2, 1, 1\); omit --labels-per-class"),
+        ({"validation_per_class": 1}, "has its own validation nodes; omit --validation-per-class"),
+    ],
+    ids=str,
+)
+def test_options_that_differ_from_the_split_file(ring, split_file, options, message):
+    path = split_file([0, 1, 2, 3], [4, 5, 6, 7])
+    with pytest.raises(InputError, match=message):
+        scoring.chosen_splits(path, ring, **options)
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,7 @@ def test_closed_or_failed_store_leaves_no_lock_and_no_open_file(two_units, path)
     path.write_bytes(b"?\n" + content)
     with pytest.raises(InputError, match="line 1"):
         repaired(two_units)
+    assert not open_files()
     path.write_bytes(content)
     assert repaired(two_units)[1] == []
 

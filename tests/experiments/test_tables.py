@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from mtgcn.datasets import describe
 from mtgcn.errors import InputError
 from mtgcn.experiments import statistics
 from mtgcn.experiments.plan import Selection, place_of, plan
-from mtgcn.experiments.protocol import ABLATION, BACKBONES, WORLD
-from mtgcn.experiments.tables import stored_evidence, suites_in, table_1
+from mtgcn.experiments.protocol import ABLATION, BACKBONES, WORLD, titles_of
+from mtgcn.experiments.tables import stored_evidence, suites_in
 from stored_rows import rows_of
 
 
@@ -93,7 +92,7 @@ def test_suite_is_compared_with_mt_plus():
     units = with_gains({"gcn, none": 0.125, "mt-plus": 0.25}, suite="world", datasets=["chameleon"])
     lines = stored_evidence(units, suite=WORLD).ours
     assert lines[0].rival == "mt-plus"
-    others = [title for title in WORLD.titles if title not in ("mt-plus", "gcn, none")]
+    others = [title for title in titles_of(WORLD.tables) if title not in ("mt-plus", "gcn, none")]
     assert differences(lines) == pytest.approx({"gcn, none": -0.125, **dict.fromkeys(others, -0.25)})
     without = {name: rows for name, rows in units.items() if rows[0].method != "mt-plus"}
     assert differences(stored_evidence(without, suite=WORLD).ours) == {}
@@ -156,9 +155,3 @@ def test_rows_without_a_place():
     assert stored_evidence(stored(methods=["gcn"]) | unknown).units_left_out == 1
     with pytest.raises(InputError, match="no unit is finished yet"):
         stored_evidence({})
-
-
-def test_table_1():
-    described = [describe("digits"), replace(describe("digits"), name="cora", nodes=3, edges_listed=4)]
-    sizes = {"nodes": (2708, 3), "edges listed": (5429, 4), "classes": (7, 10), "features": (1433, 64)}
-    assert table_1(described) == {"cora": sizes}  # digits is not in the paper

@@ -47,12 +47,6 @@ def test_markup_is_text(compared, terminal):
     assert any("[bold]x[/bold]" in line for line in terminal(table))
 
 
-def test_latex_escapes():
-    assert tables.latex_escaped(r"a_b & 5 % {x} \ ~ ^ # $") == (
-        r"a\_b \& 5 \% \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \# \$"
-    )
-
-
 def test_html_escapes_and_groups():
     entries = [tables.Entry("-1.0", ("-2.0", "+0.0")), tables.Entry("<i>", bold=True, bar=(0.25, "c1"))]
     rows = [tables.Row("<b>", entries, note="on <cpu>", style="reference")]

@@ -15,10 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
 from mtgcn.experiments.plan import Unit
 from mtgcn.experiments.reproduce import machines, sweep
 from mtgcn.experiments.store import Store
 from mtgcn.methods import Method, create
+from mtgcn.report.progress import sweep_progress
 
 RUNS = 3
 METHODS = {
@@ -83,6 +86,10 @@ def rows_without_seconds(folder):
     return sorted(rows, key=lambda row: (row["unit"], row["run"]))
 
 
+def all_gone(processes):
+    return all(not one.is_running() or one.status() == psutil.STATUS_ZOMBIE for one in processes)
+
+
 def has_rows(folder):
     path = folder / "rows.jsonl"
     return path.exists() and path.stat().st_size > 0
@@ -104,7 +111,7 @@ def main():
     given = parser.parse_args()
     workers = None if given.ray else given.workers
     with Store(given.folder, warn=lambda _: None) as store, machines("cpu", 1, workers, given.ray) as found:
-        sweep(units(given.signs), store, found)
+        sweep(units(given.signs), store, found, sweep_progress)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +67,7 @@ def compared_rows(
     validation_per_class: int = 0,
     device: torch.device | str = "cpu",
     reference: str | None = None,
-    progress: scoring.FittingProgress = scoring.silent_fitting,
+    progress: scoring.FittingProgress = nullcontext,
     store: Store | None = None,
 ) -> dict[str, ComparedRows]:
     """Fit and score every method on the splits of `chosen_splits`. Returns one row per run, by name of the method.
@@ -90,19 +91,20 @@ def compared_rows(
     )
     split = split if isinstance(split, str) else GIVEN
     device = torch.device(device)
-    sizes = graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes
-    counts = GraphCounts(nodes=sizes[0], edges=sizes[1], features=sizes[2], classes=sizes[3])
+    sizes = {name: getattr(graph, f"num_{name}") for name in ("nodes", "edges", "features", "classes")}
     comparison = _comparison_id(graph, splits, split, seed, device)
     rows: dict[str, ComparedRows] = {}
     for name, method in methods.items():
-        unit = _unit_id(comparison, name, method)
+        # The comparison covers our version; a user-defined method is covered by its source.
+        identity = [comparison, name, scoring.plain_settings(method), source_of(method)]
+        unit = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         if store is not None and unit in store.units:
             rows[name] = tuple(row for row in store.units[unit] if isinstance(row, ComparedRow))
             continue
         with progress(f"{name} on {graph.name}" if graph.name else name):
             found = scoring.run_cell(graph, splits, method, name=name, seed=seed, split_source=split, device=device)
         shared: dict[str, Any] = {"unit": unit, "protocol": "ours", "runs": len(splits), "averages": 1}
-        shared |= {"comparison": comparison, "graph": counts}
+        shared |= {"comparison": comparison, "graph": sizes}
         rows[name] = tuple(
             ComparedRow(**vars(row), **shared, validation=len(one.validation), scored_nodes=len(one.test))
             for row, one in zip(found, splits, strict=True)
@@ -192,9 +194,3 @@ def _comparison_id(graph: Graph, splits: Sequence[Split], source: str, seed: int
         for part in (split.train, split.validation, split.test):
             digest.update(len(part).to_bytes(8, "little") + part.tobytes())
     return digest.hexdigest()[:16]
-
-
-def _unit_id(comparison: str, name: str, method: Method) -> str:
-    """Hash of a method in a comparison, with the source of a user-defined method; `comparison` covers our version."""
-    identity = [comparison, name, scoring.plain_settings(method), source_of(method)]
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -18,9 +19,9 @@ from typing_extensions import TypedDict
 
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
-from mtgcn.experiments.plan import CUDA_BUDGET, Selection, decisive_versions, limited_threads
-from mtgcn.experiments.protocol import PAPER_TABLES, RANDOM, REFERENCE, TABLES, Cell
-from mtgcn.experiments.scoring import FittingProgress, accuracy_over_epochs, pseudo_label_precision, silent_fitting
+from mtgcn.experiments.plan import CUDA_BUDGET, Plan, decisive_versions, limited_threads
+from mtgcn.experiments.protocol import RANDOM, REFERENCE, TABLES, Cell
+from mtgcn.experiments.scoring import FittingProgress, accuracy_over_epochs, pseudo_label_precision
 from mtgcn.experiments.statistics import SampleSummary, summarise, summarise_share
 from mtgcn.experiments.store import FORMAT, STORED, Count, check_format, content_of, described
 from mtgcn.memory import CPU_BUDGET
@@ -94,26 +95,21 @@ class Curves:
         return int(self.made["settings"]["warmup_epochs"])
 
 
-def curve_cells(selection: Selection) -> list[Cell]:
-    """The cells with random splits that have the fewest and the most labels of each selected dataset."""
-    tables = TABLES if selection.tables is None else [name for name in selection.tables if name in TABLES]
-    chosen = selection.datasets
-    if chosen is None and selection.tables is None:
-        chosen = [cell.dataset for table in PAPER_TABLES for cell in table.cells]
-    datasets = [cell.dataset for name in tables for cell in TABLES[name].cells]
+def curve_cells(plan: Plan) -> list[Cell]:
+    """The cells with random splits that have the fewest and the most labels of each planned dataset."""
     cells = [cell for table in TABLES.values() for cell in table.cells if cell.split == RANDOM]
     return [
         extreme((cell for cell in cells if cell.dataset == dataset), key=lambda cell: cell.labels_per_class)
-        for dataset in dict.fromkeys(datasets)
-        if chosen is None or dataset in chosen
+        for dataset in dict.fromkeys(unit.dataset for unit in plan.units)
         for extreme in (min, max)
     ]
 
 
-def draw_curves(selection: Selection, folder: Path, progress: FittingProgress = silent_fitting) -> Path:
+def draw_curves(plan: Plan, folder: Path, progress: FittingProgress = nullcontext) -> Path:
     """Train the cells without stored curves, and write the curves of each as soon as it is done."""
+    selection = plan.selection
     stored = {json.dumps(curves.made, sort_keys=True): curves for curves in read_curves(folder)}
-    for cell in curve_cells(selection):
+    for cell in curve_cells(plan):
         made = Made(
             dataset=cell.dataset,
             labels_per_class=cell.labels_per_class,

@@ -261,18 +261,14 @@ def _unit(table: Table, cell: Cell, selection: Selection, method: str, line: str
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """The input of a unit, which may be read on one machine and used on another."""
-
-    graph: Graph
-    public_split: Split | None  # None: the unit draws its splits
+# The input of a unit, which may be read on one machine and used on another; without a split, the unit draws its splits.
+Data = tuple[Graph, Split | None]
 
 
 def data_of(unit: Unit) -> Data:
     """Load the input of a unit."""
     fixed = unit.protocol == "ours" and unit.split == paper.PUBLIC
-    return Data(datasets.load(unit.dataset), datasets.public_split(unit.dataset) if fixed else None)
+    return datasets.load(unit.dataset), datasets.public_split(unit.dataset) if fixed else None
 
 
 def source_of(method: Method) -> str:
@@ -291,9 +287,9 @@ def decisive_versions() -> dict[str, str]:
 
 
 def graph_and_splits(unit: Unit, data: Data) -> tuple[Graph, tuple[Split, ...]]:
-    graph, labels, runs, seed = data.graph, unit.labels_per_class, unit.runs, unit.seed
-    if data.public_split is not None:
-        return graph, (data.public_split,) * runs
+    (graph, public_split), labels, runs, seed = data, unit.labels_per_class, unit.runs, unit.seed
+    if public_split is not None:
+        return graph, (public_split,) * runs
     if unit.protocol == "paper":
         graph = paper.with_unknown_as_first_class(graph)
         return graph, paper.authors_splits(graph, labels, runs, seed)

@@ -271,11 +271,6 @@ class Suite:
     def datasets(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(cell.dataset for table in self.tables for cell in table.cells))
 
-    @property
-    def titles(self) -> tuple[str, ...]:
-        """The titles of all lines of its tables, in order."""
-        return titles_of(self.tables)
-
 
 def titles_of(tables: Sequence[Table]) -> tuple[str, ...]:
     """The titles of all entries, in order."""

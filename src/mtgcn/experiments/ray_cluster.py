@@ -11,23 +11,22 @@ import os
 import platform
 import re
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mtgcn.environment import DEVICES, check_versions, device_title
 from mtgcn.errors import InputError, reason, shown, unknown_name
-from mtgcn.experiments.plan import Data, Outcome, Unit, data_of, decisive_versions, execute, usable_cores
+from mtgcn.experiments.plan import Outcome, Unit, data_of, decisive_versions, execute, usable_cores
 from mtgcn.experiments.store import StoredRow
 from mtgcn.graph import Graph
 from mtgcn.memory import keep_freed_blocks
@@ -62,22 +61,19 @@ def ray_cluster(address: str) -> Iterator[RayCluster]:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     import ray
 
-    folder = None
-    silent: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    try:
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    with ExitStack() as joined:
         if address == LOCAL:
-            is_short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST_TEMPORARY_FOLDER
-            folder = tempfile.mkdtemp(prefix="mtgcn-ray-", dir=None if is_short else "/tmp")
-            inner = os.path.join(folder, "r")  # Ray opens this folder to all users; the outer folder keeps them out
-            ray.init(LOCAL, num_cpus=usable_cores(), include_dashboard=False, _temp_dir=inner, **silent)
-        else:
-            ray.init(address, **silent)
-        with redirect_stdout(sys.stderr):  # Ray prints messages on lost workers, but stdout is for results
-            yield RayCluster(address, tuple(node for node in ray.nodes() if node["Alive"]))
-    finally:
-        ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            is_short = len(os.fsencode(gettempdir())) <= LONGEST_TEMPORARY_FOLDER
+            place = None if is_short else "/tmp"
+            folder = TemporaryDirectory(prefix="mtgcn-ray-", dir=place, ignore_cleanup_errors=True)
+            # Ray opens the inner folder to all users; the outer folder keeps them out.
+            inner = os.path.join(joined.enter_context(folder), "r")
+            options |= {"num_cpus": usable_cores(), "include_dashboard": False, "_temp_dir": inner}
+        joined.callback(ray.shutdown)
+        ray.init(address, **options)
+        joined.enter_context(redirect_stdout(sys.stderr))  # Ray prints on lost workers, but stdout is for results
+        yield RayCluster(address, tuple(node for node in ray.nodes() if node["Alive"]))
 
 
 @dataclass(frozen=True)
@@ -129,15 +125,15 @@ class RayCluster:
         pending: dict[ObjectRef, Unit] = {}
         for unit in units:
             try:
-                data = data_of(unit)
+                graph, public_split = data_of(unit)
             except InputError as error:
                 yield unit, error
                 continue
             if unit.dataset not in graphs:
-                graphs[unit.dataset] = ray.put(data.graph)
+                graphs[unit.dataset] = ray.put(graph)
             wanted = task.options(num_cpus=unit.threads, num_gpus=int(unit.device.startswith("cuda")))
             # In a list, Ray passes the reference on unresolved, and the worker caches the graph that it fetches.
-            started = wanted.remote(unit, [graphs[unit.dataset]], data.public_split, decisive_versions())
+            started = wanted.remote(unit, [graphs[unit.dataset]], public_split, decisive_versions())
             pending[started] = unit
         while pending:
             [done], _ = ray.wait(list(pending), num_returns=1)
@@ -190,7 +186,7 @@ def run_unit(
     try:
         # This node may have joined after the others were queried.
         check_versions(decisive_versions(), versions, f"node {platform.node()}")
-        return execute(unit, Data(_fetched(graph[0]), public_split))
+        return execute(unit, (_fetched(graph[0]), public_split))
     except InputError as error:
         return error
 

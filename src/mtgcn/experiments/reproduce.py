@@ -12,9 +12,8 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,7 +24,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments.curves import draw_curves
 from mtgcn.experiments.plan import Outcome, Plan, Unit, execute, usable_cores
 from mtgcn.experiments.protocol import SUITES
-from mtgcn.experiments.scoring import FittingProgress, silent_fitting
+from mtgcn.experiments.scoring import FittingProgress
 from mtgcn.experiments.store import Store
 from mtgcn.experiments.tables import Evidence, Line, stored_evidence
 from mtgcn.memory import check_fits, keep_freed_blocks
@@ -33,30 +32,23 @@ from mtgcn.memory import check_fits, keep_freed_blocks
 WORKER_BYTES = 300 << 20  # memory of an idle worker process
 MAX_DEFAULT_WORKERS = 4  # each holds a graph and a stack of runs in memory
 
-Executor = Callable[[Sequence[Unit]], Generator[Outcome, None, None]]
 # Entered around a sweep, with the numbers of units and of stored units; called with the title of each finished unit.
 SweepProgress = Callable[[int, int], AbstractContextManager[Callable[[str], None]]]
 
 
-def silent_sweep(_total: int, _done: int) -> AbstractContextManager[Callable[[str], None]]:
-    return nullcontext(lambda _title: None)
-
-
-def in_this_process(units: Sequence[Unit]) -> Generator[Outcome, None, None]:
-    """Execute one unit after the other."""
-    for unit in units:
-        try:
-            yield unit, execute(unit)
-        except InputError as error:
-            yield unit, error
-
-
-def in_workers(units: Sequence[Unit], workers: int) -> Generator[Outcome, None, None]:
-    """Yield units in the order in which `workers` processes finish them.
+def in_processes(units: Sequence[Unit], workers: int = 1) -> Generator[Outcome, None, None]:
+    """Yield units in the order in which `workers` processes finish them; a single worker is this process.
 
     Each worker watches a pipe whose other end only this process holds. When that end closes, because the sweep ends or
     this process dies, the worker exits at once.
     """
+    if workers == 1:
+        for unit in units:
+            try:
+                yield unit, execute(unit)
+            except InputError as error:
+                yield unit, error
+        return
     watched, held = Pipe(duplex=False)
     # Workers are spawned, since torch may hang in a forked process.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(watched,))
@@ -100,16 +92,10 @@ def _start_worker(watched: Connection) -> None:
 class Machines:
     """The executor of a sweep and its device."""
 
-    device: str  # as in units: "cpu", or "cuda" with the model of the GPU
-    at_a_time: int  # maximum number of units at a time
-    executor: Callable[[int], Executor]  # creates an executor for this many units
-
-
-def _processes(workers: int) -> Executor:
-    return in_this_process if workers == 1 else partial(in_workers, workers=workers)
-
-
-THIS_PROCESS = Machines("cpu", 1, _processes)
+    device: str = "cpu"  # as in units: "cpu", or "cuda" with the model of the GPU
+    at_a_time: int = 1  # maximum number of units at a time
+    # Yields the outcomes of units, at most so many of them at a time.
+    execute: Callable[[Sequence[Unit], int], Generator[Outcome, None, None]] = in_processes
 
 
 @contextmanager
@@ -123,7 +109,7 @@ def machines(device: str, threads: int, workers: int | None = None, ray: str | N
         elif workers < 1:
             raise InputError(f"workers is {workers}; give at least 1")
         check_fits(workers * WORKER_BYTES, f"workers is {workers}, which", "give fewer")
-        yield Machines(title, workers, _processes)
+        yield Machines(title, workers)
         return
     if workers is not None:
         raise InputError(
@@ -134,7 +120,7 @@ def machines(device: str, threads: int, workers: int | None = None, ray: str | N
 
     with ray_cluster(ray) as cluster:
         title = cluster.chosen_device(device)
-        yield Machines(title, cluster.at_a_time(title, threads), lambda _: cluster.execute)
+        yield Machines(title, cluster.at_a_time(title, threads), lambda units, _: cluster.execute(units))
 
 
 @dataclass(frozen=True)
@@ -152,9 +138,9 @@ class Reproduction:
 def carry_out(
     plan: Plan,
     store: Store,
-    machines: Machines = THIS_PROCESS,
-    sweep_progress: SweepProgress = silent_sweep,
-    fitting_progress: FittingProgress = silent_fitting,
+    machines: Machines,
+    sweep_progress: SweepProgress,
+    fitting_progress: FittingProgress,
 ) -> Reproduction:
     """Execute the units that are not stored and build the tables."""
     counts = tuple(describe(name) for name in plan.counted)  # first, so that a missing dataset is an early error
@@ -172,22 +158,21 @@ def carry_out(
         counts=counts,
         lines=lines,
         evidence=evidence,
-        curves=draw_curves(plan.selection, store.folder, fitting_progress) if drawn else None,
+        curves=draw_curves(plan, store.folder, fitting_progress) if drawn else None,
         failures=tuple(f"{unit.title}: {error}" for unit, error in failed),
     )
 
 
 def sweep(
-    planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress = silent_sweep
+    planned: Iterable[Unit], store: Store, machines: Machines, progress: SweepProgress
 ) -> list[tuple[Unit, InputError]]:
     """Execute the units that are not stored, store each as soon as it is done, and return the failed ones."""
     units = {unit.id: unit for unit in planned}
     missing = [unit for name, unit in units.items() if name not in store.units]
-    executor = machines.executor(max(1, min(machines.at_a_time, len(missing))))
     failed = []
     with (
         progress(len(units), len(units) - len(missing)) as advance,
-        closing(executor(missing)) as outcomes,  # closing it ends the workers
+        closing(machines.execute(missing, max(1, min(machines.at_a_time, len(missing))))) as outcomes,  # ends workers
     ):
         for unit, outcome in outcomes:
             if isinstance(outcome, InputError):

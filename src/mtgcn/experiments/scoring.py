@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,14 @@ import torch
 from mtgcn import datasets, environment
 from mtgcn.errors import InputError, shown, unknown_name
 from mtgcn.experiments.protocol import GIVEN, OVER_ALL, PUBLIC, RANDOM, VALIDATION_NODES
-from mtgcn.experiments.statistics import BOOTSTRAP_SEED, PairedTest, SampleSummary, paired_tests, summarise_share
+from mtgcn.experiments.statistics import (
+    BOOTSTRAP_SEED,
+    PairedTest,
+    SampleSummary,
+    paired_difference,
+    paired_tests,
+    summarise_share,
+)
 from mtgcn.experiments.store import ResultRow
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.graph_checks import as_array
@@ -105,7 +112,9 @@ class ExpectedScore:
 
 
 Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
-FittingProgress = Callable[[str], AbstractContextManager[object]]  # context around a fit, from its title
+FittingProgress = Callable[
+    [str], AbstractContextManager[object]
+]  # context around a fit, from its title; or nullcontext
 
 
 def check_score(score: str, num_classes: int = 2) -> str:
@@ -115,10 +124,6 @@ def check_score(score: str, num_classes: int = 2) -> str:
     if score in SCORES[3:] and num_classes != 2:
         raise InputError(f"{score} requires two classes, not {num_classes}; use --score macro-f1")
     return score
-
-
-def silent_fitting(_title: str) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 def chosen_splits(
@@ -327,14 +332,13 @@ def compared_cells(
     cells: Sequence[CellSummary], rivals: Sequence[CellSummary | None], score: str = SCORES[0]
 ) -> list[PairedTest | None]:
     """The paired test of every cell against its rival, if any, with p-values corrected for all these tests."""
-    pairs = [(cell, rival) for cell, rival in zip(cells, rivals, strict=True) if rival]
-    tests = paired_tests(
-        [cell.by(score).per_run for cell, _ in pairs],
-        [rival.by(score).per_run for _, rival in pairs],
-        [(cell.groups, rival.groups) for cell, rival in pairs],
-    )
-    left = iter(tests)
-    return [next(left) if rival else None for rival in rivals]
+    differences = [
+        paired_difference(cell.by(score).per_run, rival.by(score).per_run, cell.groups, rival.groups)
+        for cell, rival in zip(cells, rivals, strict=True)
+        if rival
+    ]
+    tests = iter(paired_tests(differences))
+    return [next(tests) if rival else None for rival in rivals]
 
 
 def groups_of(rows: Sequence[ResultRow]) -> tuple[int, ...] | None:

@@ -17,7 +17,6 @@ ROUNDING = 1e-12  # relative spread below which a sample is constant
 SIGNIFICANCE_LEVEL = 0.05
 BOOTSTRAP_SEED = 0  # equal samples have equal intervals
 
-Samples = Sequence[Sequence[float]]
 Groups = Sequence[int] | None  # runs with the same number share random parts, such as embeddings; None: no groups
 
 
@@ -133,18 +132,12 @@ class PairedTest:
         return self.p_corrected < SIGNIFICANCE_LEVEL
 
 
-def paired_tests(
-    samples: Samples, references: Samples, groupings: Sequence[Sequence[Groups]] | None = None
-) -> list[PairedTest]:
-    """Tests of each sample against its reference, with p-values corrected for the number of tests.
+def paired_tests(differences: Sequence[SampleSummary]) -> list[PairedTest]:
+    """Tests of paired differences, with p-values corrected for the number of tests.
 
-    Intervals account for the `groupings` of each pair. p-values do not, since Wilcoxon's test with 5 groups cannot
-    fall below 0.06; use the interval in that case.
+    p-values do not account for groups of runs, since Wilcoxon's test with 5 groups cannot fall below 0.06; use the
+    interval in that case.
     """
-    differences = [
-        paired_difference(sample, reference, *some)
-        for sample, reference, some in zip(samples, references, groupings or [()] * len(samples), strict=True)
-    ]
     p_values = [signed_rank_p_value(difference.per_run) for difference in differences]
     return [PairedTest(*parts) for parts in zip(differences, p_values, holm_corrected(p_values), strict=True)]
 
@@ -172,6 +165,8 @@ def holm_corrected(p_values: Sequence[float]) -> list[float]:
 
     >>> holm_corrected([0.04, 0.01, 0.03])
     [0.06, 0.03, 0.06]
+    >>> holm_corrected([0.6, 0.9]), holm_corrected([])
+    ([1.0, 1.0], [])
     """
     given = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(given, kind="stable")

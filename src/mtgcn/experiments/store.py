@@ -15,7 +15,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -37,9 +37,10 @@ FORMAT: Final = 3  # format of stored rows and curves
 ROWS_FILE, LOCK_FILE = "rows.jsonl", ".lock"
 PACKED_ROWS_FILE = f"{ROWS_FILE}.gz"  # read but never written
 
-# Fields that are equal for all rows of a unit.
+# Fields that are equal for all rows of a unit; only some units are of a comparison.
 SHARED_IN_A_UNIT = (
     *("dataset", "split", "method", "settings", "seed", "protocol", "validation", "runs", "averages", "table", "line"),
+    "comparison",
 )
 STORED: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
@@ -171,28 +172,27 @@ class Store:
             ) from None
         except OSError as error:
             raise InputError(f"cannot write into {self.folder}: {error.strerror}; choose another --out") from error
-        try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            content = content_of(self.path)
-            self.units, complete = _scan(self.path, content)
-            if complete < len(content):
-                self._warn(
-                    f"the end of {self.path} was incomplete, as after a crash; its last {len(content) - complete} "
-                    "bytes were removed and will be computed again"
-                )
-                os.ftruncate(self._file, complete)
-                os.fsync(self._file)
-        except OSError as error:
-            self._lock.release()
-            raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
-        except BaseException:
-            self._lock.release()
-            raise
+        with ExitStack() as opened:
+            opened.callback(self._lock.release)
+            try:
+                self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+                opened.callback(os.close, self._file)
+                content = content_of(self.path)
+                self.units, complete = _scan(self.path, content)
+                if complete < len(content):
+                    self._warn(
+                        f"the end of {self.path} was incomplete, as after a crash; its last {len(content) - complete} "
+                        "bytes were removed and will be computed again"
+                    )
+                    os.ftruncate(self._file, complete)
+                    os.fsync(self._file)
+            except OSError as error:
+                raise InputError(f"cannot write {self.path}: {error.strerror}; choose another --out") from error
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._file)
-        self._lock.release()
+        self._opened.close()
 
     def append(self, rows: Sequence[StoredRow]) -> None:
         """Store all rows of one unit, or none of them."""
@@ -230,14 +230,11 @@ def _scan(path: Path, content: bytes) -> tuple[dict[str, Rows], int]:
                 )
             break
         begun.append(row)
-        differing = [name for name in SHARED_IN_A_UNIT if getattr(row, name) != getattr(begun[0], name)]
         # In other splits the number of labels per class differs between runs.
-        if row.split == RANDOM and row.labels_per_class != begun[0].labels_per_class:
-            differing.append("labels_per_class")
-        if type(row) is not type(begun[0]):
-            differing.append("comparison")
-        if differing:
-            raise _no_row(path, number, f"its {differing[0]} differs from its unit")
+        shared = (*SHARED_IN_A_UNIT, *(["labels_per_class"] if row.split == RANDOM else []))
+        for name in shared:
+            if getattr(row, name, None) != getattr(begun[0], name, None):
+                raise _no_row(path, number, f"its {name} differs from its unit")
         if len(begun) == row.runs:
             units.setdefault(row.unit, tuple(begun))
             complete = position

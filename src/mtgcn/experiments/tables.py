@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtgcn.datasets import Description
 from mtgcn.errors import InputError
 from mtgcn.experiments import protocol as paper
 from mtgcn.experiments.plan import DECISIVE_VERSIONS, Place, place_of
@@ -198,13 +197,3 @@ def _compared(lines: Iterable[Line]) -> tuple[Line, ...]:
         tests = compared_cells(table, rivals)
         compared += [replace(line, against_rival=test) for line, test in zip(table, tests, strict=True)]
     return tuple(compared)
-
-
-def table_1(found: Iterable[Description]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Printed and counted sizes of the datasets in the paper's table 1, by dataset and heading."""
-    ours = {description.name: description for description in found if description.name in paper.TABLE_1}
-    return {
-        dataset: {heading: (count, getattr(ours[dataset], heading.replace(" ", "_"))) for heading, count in row.items()}
-        for dataset, row in paper.TABLE_1.items()
-        if dataset in ours
-    }

@@ -21,9 +21,8 @@ import numpy as np
 from markupsafe import Markup
 
 from mtgcn.errors import printable
-from mtgcn.experiments.protocol import PAPER_TABLES, REFERENCE, Suite, titles_of
 from mtgcn.experiments.statistics import PairedTest, RankComparison, SampleSummary
-from mtgcn.shapes import Float, Int
+from mtgcn.shapes import Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,14 +135,6 @@ class Styles:
         }
 
 
-PAPER_STYLES = Styles(titles_of(PAPER_TABLES), REFERENCE)
-
-
-def styles_of(suite: Suite | None) -> Styles:
-    """Line styles by command-line name for a suite, by title for the paper's tables."""
-    return Styles(suite.titles, suite.reference) if suite else PAPER_STYLES
-
-
 @contextmanager
 def chart_style() -> Iterator[None]:
     """The style of all figures, whatever the style of the user; also a decorator. Matplotlib has one style for all
@@ -220,9 +211,7 @@ def add_legend(axes: Axes, lines: Mapping[str, Line2D], bold: str = "") -> None:
 
 
 @chart_style()
-def label_rate_chart(
-    samples: Mapping[str, Mapping[int, SampleSummary]], title: str, styles: Styles = PAPER_STYLES
-) -> Figure:
+def label_rate_chart(samples: Mapping[str, Mapping[int, SampleSummary]], title: str, styles: Styles) -> Figure:
     """Mean and interval of each method over labels per class. Methods are drawn side by side at each rate."""
     figure = new_figure(600, 420, title)
     axes = figure.subplots()
@@ -284,27 +273,8 @@ def line_look(number: int) -> dict[str, Any]:
 
 
 @chart_style()
-def histogram_chart(
-    counts: Int[np.ndarray, "bins"], edges: Float[np.ndarray, "ends"], title: str, axes: Axes | None = None
-) -> Figure:
-    """Histogram of nodes by the probability of their predicted class."""
-    axes = axes or new_figure(540, 300, title).subplots()
-    axes.bar(100 * edges[:-1], counts, width=92 * np.diff(edges), align="edge", color=LIGHT["c0"])
-    axes.set(xlabel="probability of the predicted class, per cent", xlim=(100 * edges[0], 100))
-    axes.set_ylim(top=max(1, 1.04 * counts.max(initial=0)))
-    axes.locator_params(axis="y", integer=True)
-    axes.grid(axis="y")
-    return axes.figure  # type: ignore[return-value]  # not a part of one
-
-
-@chart_style()
 def difference_chart(
-    rows: Sequence[tuple[str, Sequence[PairedTest | None]]],
-    columns: Sequence[str],
-    title: str,
-    *,
-    caption: str = "",
-    styles: Styles = PAPER_STYLES,
+    rows: Sequence[tuple[str, Sequence[PairedTest | None]]], columns: Sequence[str], title: str, caption: str
 ) -> Figure:
     """One panel per column, with a difference and its interval per row; significant differences are filled."""
     names = [printable(name) for name, _ in rows]  # SVG does not allow control characters
@@ -325,32 +295,27 @@ def difference_chart(
         axes.locator_params(axis="x", nbins=4)
     figure.get_layout_engine().set(w_pad=0.15)  # type: ignore[union-attr, call-arg]
     panels[0].set_ylim(len(names) - 0.5, -0.5)  # first row on top, as in the table
-    figure.supxlabel(printable(caption or f"points above or below {styles.reference}"), fontsize=13)
+    figure.supxlabel(printable(caption), fontsize=13)
     return figure
 
 
 @chart_style()
-def rank_chart(ranks: RankComparison, styles: Styles = PAPER_STYLES) -> Figure:
+def rank_chart(ranks: RankComparison, styles: Styles) -> Figure:
     """Average ranks, best on top, with the critical difference and bars that join methods that do not differ."""
     count = len(ranks.methods)
     figure = new_figure(640, 90 + 22 * count, "Average ranks over all cells")
     axes = figure.subplots()
-    axes.plot(ranks.average_ranks, range(count), "o", color=LIGHT["c0"])
+    beside: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
     for place, (method, rank) in enumerate(zip(ranks.methods, ranks.average_ranks, strict=True)):
         colour = LIGHT["reference" if method == styles.reference else "c0"]
         axes.plot([rank], [place], "o", color=colour)
-        axes.annotate(f"{rank:.1f}", (rank, place), xytext=(8, 0), textcoords="offset points", va="center")
+        axes.annotate(f"{rank:.1f}", (rank, place), **beside)
     for level, group in enumerate(ranks.groups, start=1):
         ends = [ranks.methods.index(group[0]) - 0.2, ranks.methods.index(group[-1]) + 0.2]
         axes.plot([count + 0.6 + 0.02 * count * level] * 2, ends, color=LIGHT["ink"], linewidth=4)
-    axes.plot([1, 1 + ranks.critical_difference], [-1, -1], color=LIGHT["ink"], linewidth=4)
-    axes.annotate(
-        f"critical difference {ranks.critical_difference:.2f}",
-        (1 + ranks.critical_difference, -1),
-        xytext=(8, 0),
-        textcoords="offset points",
-        va="center",
-    )
+    critical = ranks.critical_difference
+    axes.plot([1, 1 + critical], [-1, -1], color=LIGHT["ink"], linewidth=4)
+    axes.annotate(f"critical difference {critical:.2f}", (1 + critical, -1), **beside)
     axes.set_yticks(range(count), map(printable, ranks.methods))
     for label, method in zip(axes.get_yticklabels(), ranks.methods, strict=True):
         label.set_fontweight("bold" if method == styles.reference else "normal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -170,52 +170,49 @@ def comparison_page(comparisons: Sequence[Comparison], *, command: str = "", not
     datasets = dict.fromkeys(comparison.cells[0].dataset or "a graph" for comparison in comparisons)
     several = any(len(comparison.cells) > 1 for comparison in comparisons)
     title = "Comparison of methods" if several else f"Evaluation of {comparisons[0].cells[0].method}"
-    sections = []
-    for one in comparisons:
-        shares = zip(*(cell.by(one.score).per_run for cell in one.cells), strict=True)
-        runs = [[str(run), *map(percent, of_run)] for run, of_run in enumerate(shares)]
-        sections.append(
-            {
-                "comparison": one,
-                "title": cell_title(one.cells[0]),
-                "graph": graph_title(one),
-                "made": one.cells[0],
-                "table": comparison_table(one),
-                "measures": _measures_table(one),
-                "chart": _difference_chart(one, styles),
-                "settings": [
-                    (cell.method, ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none")
-                    for cell in one.cells
-                ],
-                "runs": Table.of_text(["run", *(cell.method for cell in one.cells)], runs),
-            }
-        )
     return render(
         "comparison.html",
         title=f"{title} on {', '.join(datasets)}",
         command=command,
         notes=notes,
         rates=_label_rate_charts(comparisons, styles),
-        sections=sections,
+        sections=[_section(one) for one in comparisons],
         score=score_title(comparisons[0]),
     )
 
 
-def _measures_table(comparison: Comparison) -> Table:
-    found = {cell.method: measures_of(cell) for cell in comparison.cells}
-    titles = [title for title in next(iter(found.values())) if all(title in one for one in found.values())]
-    rows = [Row(method, [Entry.mean(one[title]) for title in titles]) for method, one in found.items()]
-    return Table(["method", *titles], rows)
-
-
-def _difference_chart(comparison: Comparison, styles: Styles) -> Figure | None:
-    p_values, title = comparison.p_values, f"{score_title(comparison)} minus that of {comparison.reference}"
-    rows = [
-        (method, [PairedTest(difference, p_values[method], p_values[method])])
-        for method, difference in comparison.differences.items()
-    ]
-    caption = f"points above or below {comparison.reference}"
-    return difference_chart(rows, [""], title, caption=caption, styles=styles) if rows else None
+def _section(comparison: Comparison) -> dict[str, Any]:
+    """The section of the page for one comparison."""
+    cells, reference, p_values = comparison.cells, comparison.reference, comparison.p_values
+    measures = {cell.method: measures_of(cell) for cell in cells}
+    known = [title for title in measures[reference] if all(title in one for one in measures.values())]
+    shares = zip(*(cell.by(comparison.score).per_run for cell in cells), strict=True)
+    runs = [[str(run), *map(percent, of_run)] for run, of_run in enumerate(shares)]
+    chart = None
+    if comparison.differences:
+        tests = [
+            (method, [PairedTest(difference, p_values[method], p_values[method])])
+            for method, difference in comparison.differences.items()
+        ]
+        title = f"{score_title(comparison)} minus that of {reference}"
+        chart = difference_chart(tests, [""], title, f"points above or below {reference}")
+    return {
+        "comparison": comparison,
+        "title": cell_title(cells[0]),
+        "graph": graph_title(comparison),
+        "made": cells[0],
+        "table": comparison_table(comparison),
+        "measures": Table(
+            ["method", *known],
+            [Row(method, [Entry.mean(one[title]) for title in known]) for method, one in measures.items()],
+        ),
+        "chart": chart,
+        "settings": [
+            (cell.method, ", ".join(f"{key}={value}" for key, value in cell.settings.items()) or "none")
+            for cell in cells
+        ],
+        "runs": Table.of_text(["run", *(cell.method for cell in cells)], runs),
+    }
 
 
 def _label_rate_charts(comparisons: Sequence[Comparison], styles: Styles) -> list[tuple[str, Figure]]:

@@ -16,27 +16,8 @@ from mtgcn.experiments.scoring import SCORE_TITLES, ExpectedScore
 from mtgcn.graph import Graph
 from mtgcn.linalg.layout_2d import layout_2d
 from mtgcn.methods import METHODS, method_title, name_of
-from mtgcn.methods.mt_plus.views import (
-    COLUMNS,
-    FAR,
-    FAR_EDGES,
-    FEATURES,
-    FOREST,
-    HELD_INFOMAX,
-    HOPS,
-    INFOMAX,
-    NEAR,
-    SIZE,
-    WAVES,
-)
-from mtgcn.report.charts import (
-    chart_style,
-    class_colours,
-    class_shape,
-    curve_chart,
-    histogram_chart,
-    new_figure,
-)
+from mtgcn.methods.mt_plus import views
+from mtgcn.report.charts import LIGHT, chart_style, class_colours, class_shape, curve_chart, new_figure
 from mtgcn.report.pages import render
 from mtgcn.report.progress import fitting_progress
 from mtgcn.report.tables import Entry, Row, Table, percent
@@ -76,17 +57,17 @@ MAX_CELLS, MAX_CELL_LENGTH = 200_000, 300  # cells of the node table on the page
 MAX_EDGES = 150_000  # with more edges, only the heaviest of each node are kept
 # Descriptions of the inputs of the peers.
 PEER_VIEWS = {
-    FEATURES: "features of the node",
-    HOPS: "features of the node, of its neighbours and of theirs, side by side",
-    NEAR: "features of the node and its neighbours",
-    FAR: "features of the wider neighbourhood",
-    INFOMAX: "embedding learned from edges and features without labels",
-    HELD_INFOMAX: "infomax embedding with stronger weight decay",
-    FAR_EDGES: "nodes reachable over several edges",
-    SIZE: "numbers of neighbours and features, of the node and around it",
-    COLUMNS: "the columns, with a large penalty",
-    WAVES: "smooth functions of the columns",
-    FOREST: "decision trees on the columns",
+    views.FEATURES: "features of the node",
+    views.HOPS: "features of the node, of its neighbours and of theirs, side by side",
+    views.NEAR: "features of the node and its neighbours",
+    views.FAR: "features of the wider neighbourhood",
+    views.INFOMAX: "embedding learned from edges and features without labels",
+    views.HELD_INFOMAX: "infomax embedding with stronger weight decay",
+    views.FAR_EDGES: "nodes reachable over several edges",
+    views.SIZE: "numbers of neighbours and features, of the node and around it",
+    views.COLUMNS: "the columns, with a large penalty",
+    views.WAVES: "smooth functions of the columns",
+    views.FOREST: "decision trees on the columns",
     "structure": "position in the graph",
 }
 # Descriptions of the values recorded after every epoch.
@@ -130,13 +111,6 @@ def unlabelled_predictions(model: FittedModel) -> tuple[Int[np.ndarray, "classes
     graph = model.graph_
     rest = model.label_distributions_[np.setdiff1d(np.arange(graph.num_nodes), graph.known)]
     return np.bincount(rest.argmax(axis=1), minlength=graph.num_classes), rest.max(axis=1)
-
-
-def histogram(confidence: Float[np.ndarray, "nodes"], classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Histogram counts and bin edges of the confidence, which is at least 1 / classes."""
-    edges = np.linspace(1 / max(2, classes), 1, HISTOGRAM_BINS + 1)
-    counts, _ = np.histogram(np.clip(confidence, edges[0], 1), edges)
-    return counts, edges
 
 
 def shown_nodes(nodes: int, always: list[int], seed: int, most: int) -> Int[np.ndarray, "shown"]:
@@ -207,7 +181,7 @@ def fit_html(model: FittedModel, background: Background | None = None) -> str:
         confidence_chart=confidence_chart(confidence, graph.num_classes),
         peers=report and peer_table(contributions(report)),
         peer_summary=report and _peer_summary(report),
-        history_charts=history_charts(model.history_, report.names if report else ()),
+        history_charts=[(name, curve_chart(*curves, name)) for name, curves in history_curves(model).items()],
         history=HISTORY,
         node_data=node_data(view, graph, model.label_distributions_),
         explanations=[
@@ -297,36 +271,38 @@ def peer_table(peers: Sequence[PeerContribution]) -> Table:
     return Table(["peer and its input", "weight", "held-out accuracy", "agreement with the ensemble"], rows)
 
 
-def history_charts(
-    history: Mapping[str, Float[np.ndarray, "epochs peers"]], peers: Sequence[str] = ()
-) -> list[tuple[str, Figure]]:
-    """One chart per recorded value, one line per peer."""
-    return [
-        (name, curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name))
-        for name, values in history.items()
-        if np.isfinite(values).any()
-    ]
+def history_curves(model: FittedModel) -> dict[str, tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Epochs and the curve of each peer, by recorded value. Curves are numbered unless there is one for each peer."""
+    peers = () if model.peer_report_ is None else model.peer_report_.names
+    curves = {}
+    for name, values in model.history_.items():
+        if np.isfinite(values).any():
+            epochs, count = values.shape
+            names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
+            curves[name] = np.arange(1, epochs + 1), dict(zip(names, values.T[:, None], strict=True))
+    return curves
 
 
-def peer_curves(values: Float[np.ndarray, "epochs peers"], peers: Sequence[str]) -> dict[str, np.ndarray]:
-    """A curve for each peer. Curves are numbered if their number differs from the number of peers."""
-    count = values.shape[1]
-    names = map(shortened, peers) if len(peers) == count else [f"peer {peer + 1}" for peer in range(count)]
-    return dict(zip(names, values.T[:, None], strict=True))
+@chart_style()
+def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int, axes: Axes | None = None) -> Figure:
+    """Histogram of unlabelled nodes by the probability of their predicted class, which is at least 1 / classes."""
+    axes = axes or new_figure(540, 300, "Unlabelled nodes by the probability of their predicted class").subplots()
+    edges = np.linspace(1 / max(2, classes), 1, HISTOGRAM_BINS + 1)
+    counts, _ = np.histogram(np.clip(confidence, edges[0], 1), edges)
+    axes.bar(100 * edges[:-1], counts, width=92 * np.diff(edges), align="edge", color=LIGHT["c0"])
+    axes.set(xlabel="probability of the predicted class, per cent", xlim=(100 * edges[0], 100))
+    axes.set_ylim(top=max(1, 1.04 * counts.max(initial=0)))
+    axes.locator_params(axis="y", integer=True)
+    axes.grid(axis="y")
+    return axes.figure  # type: ignore[return-value]  # not a part of one
 
 
-def confidence_chart(confidence: Float[np.ndarray, "nodes"], classes: int) -> Figure:
-    """A histogram of the probability of the predicted class."""
-    title = "Unlabelled nodes by the probability of their predicted class"
-    return histogram_chart(*histogram(confidence, classes), title)
-
-
-def densest_first(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "few 2"]:
-    """A sample of a few hundred places, sorted by mean distance to their nearest quarter."""
+def densest_place(places: Float[np.ndarray, "some 2"]) -> Float[np.ndarray, "2"]:
+    """Of a few hundred places, the one with the smallest mean distance to its nearest quarter."""
     some = places[:: max(1, len(places) // 200)]
     distance = np.sqrt(((some[:, None] - some) ** 2).sum(axis=2))
     near = np.sort(distance, axis=1)[:, : max(2, len(some) // 4)].mean(axis=1)
-    return some[np.argsort(near, kind="stable")]
+    return some[near.argmin()]
 
 
 def shortened(name: str) -> str:
@@ -384,7 +360,7 @@ def fit_figure(model: FittedModel) -> Figure:
     """The map, confidence, class sizes and training curves of a fit."""
     with fitting_progress("drawing the figure"):
         view = fit_view(model)
-    history = {name: values for name, values in model.history_.items() if np.isfinite(values).any()}
+    history = history_curves(model)
     rows = 2 + math.ceil(len(history) / CURVES_PER_ROW)
     figure = new_figure(1300, 320 * rows)
     grid = figure.add_gridspec(rows, CURVES_PER_ROW)
@@ -392,7 +368,7 @@ def fit_figure(model: FittedModel) -> Figure:
     colours = class_colours(graph.num_classes)[0]
     _draw_map(figure.add_subplot(grid[:2, : CURVES_PER_ROW - 1]), view, graph, model.label_distributions_, colours)
     axes = figure.add_subplot(grid[0, -1])
-    histogram_chart(*histogram(confidence, graph.num_classes), "", axes)
+    confidence_chart(confidence, graph.num_classes, axes)
     axes.set(title="Confidence", ylabel="unlabelled nodes")
     axes = figure.add_subplot(grid[1, -1])
     largest = np.argsort(-predicted, kind="stable")[:MAX_CLASSES]
@@ -401,10 +377,9 @@ def fit_figure(model: FittedModel) -> Figure:
     axes.set_yticks(range(len(largest)), names)
     axes.set(title="Classes (labels given)", xlabel="nodes predicted")
     axes.invert_yaxis()
-    peers = () if model.peer_report_ is None else model.peer_report_.names
-    for place, (name, values) in enumerate(history.items()):
+    for place, (name, curves) in enumerate(history.items()):
         axes = figure.add_subplot(grid[2 + place // CURVES_PER_ROW, place % CURVES_PER_ROW])
-        curve_chart(np.arange(1, len(values) + 1), peer_curves(values, peers), name, axes=axes)
+        curve_chart(*curves, name, axes=axes)
         axes.set(title=name)
     return figure
 
@@ -434,7 +409,7 @@ def _draw_map(
     for number, name in enumerate(graph.class_names if graph.num_classes <= MAX_NAMES_ON_MAP else ()):
         if (places := shown.places[predicted == number]).size:
             box = {"boxstyle": "round", "facecolor": "white", "edgecolor": colours[number], "alpha": 0.8}
-            x, y = densest_first(places)[0]
+            x, y = densest_place(places)
             axes.text(x, y, shortened(name), ha="center", weight="bold", bbox=box)
     axes.set(title="Map of the nodes", aspect="equal", xticks=[], yticks=[])
     axes.invert_yaxis()

@@ -23,8 +23,20 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
     """Show stage, epochs and remaining time of a fit or of its page. Every stage and every chunk of runs restarts the
     bar, not the clock. Without a terminal, a line is printed every half minute or, with
     `every_stage`, for every stage."""
-    lines = _Lines()
-    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(lines.clock), _Text(_remaining))
+    started = last_printed = monotonic()
+
+    def clock(_task: Task) -> str:
+        return _duration(monotonic() - started)  # the clock of rich stops at the end of every stage
+
+    def print_line(text: str) -> None:
+        nonlocal last_printed
+        last_printed = monotonic()
+        print(f"{printable(text)}, {last_printed - started:.0f} s", file=sys.stderr, flush=True)
+
+    def is_due() -> bool:
+        return bar.disable and monotonic() - last_printed > SECONDS_BETWEEN_LINES
+
+    columns = (TextColumn("{task.description}"), BarColumn(), _Text(_epochs), _Text(clock), _Text(_remaining))
     with _bar(*columns) as bar:
         shown = bar.add_task(title, total=None)
 
@@ -33,20 +45,20 @@ def fitting_progress(title: str, *, every_stage: bool = False) -> Iterator[None]
 
         def show_epochs(epochs_done: int, epochs_total: int) -> None:
             bar.update(shown, description=what(), completed=epochs_done, total=epochs_total, unit=current_unit())
-            if bar.disable and lines.due():
-                lines.print(f"{what()}: {current_unit()} {epochs_done} of {epochs_total}")
+            if is_due():
+                print_line(f"{what()}: {current_unit()} {epochs_done} of {epochs_total}")
 
         def show_stage(stage: str) -> None:
             nonlocal shown
             bar.remove_task(shown)
             shown = bar.add_task(what(), total=None)
-            if bar.disable and stage and (lines.due() or every_stage):
-                lines.print(what())
+            if stage and (is_due() or (bar.disable and every_stage)):
+                print_line(what())
 
         with progress_callbacks(show_epochs, show_stage):
             yield
         if every_stage:
-            lines.print(f"{title}: done")
+            print_line(f"{title}: done")
 
 
 @contextmanager
@@ -62,24 +74,6 @@ def sweep_progress(total: int, done: int) -> Iterator[Callable[[str], None]]:
 def _bar(*columns: ProgressColumn) -> Progress:
     console = Console(stderr=True)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-class _Lines:
-    """Prints lines with the time since the start."""
-
-    def __init__(self) -> None:
-        self.started = self.last = monotonic()
-
-    def clock(self, _task: Task) -> str:
-        """Time since the start, since the clock of rich stops at the end of every stage."""
-        return _duration(monotonic() - self.started)
-
-    def due(self) -> bool:
-        return monotonic() - self.last > SECONDS_BETWEEN_LINES
-
-    def print(self, text: str) -> None:
-        self.last = monotonic()
-        print(f"{printable(text)}, {self.last - self.started:.0f} s", file=sys.stderr, flush=True)
 
 
 class _Text(ProgressColumn):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from mtgcn.experiments import protocol as paper
 from mtgcn.experiments import statistics
 from mtgcn.experiments.curves import Band, Curves, read_curves
 from mtgcn.experiments.reproduce import Reproduction
-from mtgcn.experiments.tables import Evidence, Line, by_table, table_1
+from mtgcn.experiments.tables import Evidence, Line, by_table
 from mtgcn.report import tables as writers
-from mtgcn.report.charts import Styles, curve_chart, difference_chart, label_rate_chart, rank_chart, styles_of
+from mtgcn.report.charts import Styles, curve_chart, difference_chart, label_rate_chart, rank_chart
 from mtgcn.report.pages import render
 from mtgcn.report.tables import SIGNED, Entry, Row, Table, number, p_value, percent, with_minus_sign
 from mtgcn.storage.files import write_file
@@ -81,12 +81,13 @@ def markdown(measured: Sequence[Line], counts: Sequence[Description] = ()) -> st
 
 def counts_table(counts: Sequence[Description]) -> Table | None:
     """The paper's table 1 with counted and printed sizes; None without any of its datasets."""
-    sizes = table_1(counts)
+    found = {description.name: description for description in counts}
     rows = [
-        [dataset, *(f"{counted} ({printed} printed)" for printed, counted in pairs.values())]
-        for dataset, pairs in sizes.items()
+        [name, *(f"{getattr(found[name], part.replace(' ', '_'))} ({size} printed)" for part, size in printed.items())]
+        for name, printed in paper.TABLE_1.items()
+        if name in found
     ]
-    headings = ["dataset", *next(iter(sizes.values()), ())]
+    headings = ["dataset", *paper.TABLE_1["cora"]]
     return Table.of_text(headings, rows, title="Table 1: the datasets") if rows else None
 
 
@@ -96,6 +97,7 @@ def _summary(lines: Sequence[Line]) -> Table:
     accuracy = ["largest average (optimistic)", "mean of the averages"] if optimistic else ["mean"]
     columns = ["cell", "method", *accuracy, *(["printed", "difference"] if printed else [])]
     columns += [] if optimistic else [minus, "p (Holm)", "calibration error", "s per run"]
+    splits = {paper.PUBLIC: ", public split", paper.OVER_ALL: " on average, over all"}
     rows = []
     for line in lines:
         entries = [Entry(line.title), Entry.mean(line.accuracy)]
@@ -105,7 +107,7 @@ def _summary(lines: Sequence[Line]) -> Table:
         if not optimistic:
             entries += _difference(line, ".2g") or [Entry()] * 2
             entries += [Entry(percent(line.calibration_error.mean)), Entry(f"{line.seconds_per_run:.2f}")]
-        rows.append(Row(_cell_title(line), entries))
+        rows.append(Row(f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}", entries))
     return Table(columns, rows, wide=("mean", minus))
 
 
@@ -113,11 +115,6 @@ def _printed(line: Line) -> list[str]:
     if line.printed is None or line.difference is None:
         return ["", ""]
     return [number(line.printed), number(line.difference, SIGNED)]
-
-
-def _cell_title(line: Line) -> str:
-    splits = {paper.PUBLIC: ", public split", paper.OVER_ALL: " on average, over all"}
-    return f"{line.dataset} {line.labels_per_class}{splits.get(line.split, '')}"
 
 
 def comma_separated(lines: Sequence[Line]) -> str:
@@ -165,8 +162,7 @@ def latex_tables(evidence: Evidence) -> str:
 def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Sequence[Curves] = ()) -> str:
     """The HTML page. `counts` describe the datasets on this machine; curves of other seeds are left out."""
     curves = [one for one in curves if one.made["seed"] == evidence.made.seed]
-    results = grids(evidence, [*evidence.ours, *evidence.optimistic])
-    ranking, styles = ranks(evidence), styles_of(evidence.suite)
+    ranking = ranks(evidence)
     return render(
         "reproduction.html",
         title=evidence.suite.title if evidence.suite else "MT-GCN, reproduced",
@@ -180,18 +176,23 @@ def html_page(evidence: Evidence, counts: Sequence[Description] = (), curves: Se
         reference=evidence.reference,
         runs_share=any(line.groups for line in evidence.ours),
         counts=None if evidence.suite else counts_table(counts),
-        results=[grid.results() for grid in results],
-        differences=[table for grid in results if (table := grid.with_chart()).rows],
+        results=[grid.results() for grid in grids(evidence, [*evidence.ours, *evidence.optimistic])],
+        differences=[table for grid in grids(evidence, evidence.ours) if (table := grid.with_chart()).rows],
         ablation=[table for grid in grids(evidence, evidence.ablation) if (table := grid.with_chart()).rows],
-        backbones=[grid.with_chart("gain", with_mean=True) for grid in grids(evidence, evidence.backbones)],
+        backbones=[grid.with_chart("gain") for grid in grids(evidence, evidence.backbones)],
         gains=gain_table(evidence),
         accuracy_charts=_label_rate_charts(evidence, "accuracy"),
         calibration_charts=_label_rate_charts(evidence, "calibration_error"),
         curves=[_curve_charts(one) for one in curves],
         ranks=ranking,
-        rank_chart=ranking and rank_chart(ranking, styles),
+        rank_chart=ranking and rank_chart(ranking, evidence_styles(evidence)),
         ranked_cells=len(random_cells(evidence)),
     )
+
+
+def evidence_styles(evidence: Evidence) -> Styles:
+    """Line styles in the order of the tables."""
+    return Styles(paper.titles_of(evidence.suite.tables if evidence.suite else paper.PAPER_TABLES), evidence.reference)
 
 
 def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figure]]:
@@ -200,7 +201,7 @@ def _label_rate_charts(evidence: Evidence, measure: str) -> list[tuple[str, Figu
     for title, line in (item for cell in random_cells(evidence) for item in cell.items()):
         if line.split == paper.RANDOM:
             samples[line.dataset][title][line.labels_per_class] = getattr(line, measure)
-    styles, name = styles_of(evidence.suite), measure.replace("_", " ").capitalize()
+    styles, name = evidence_styles(evidence), measure.replace("_", " ").capitalize()
     return [
         (dataset, label_rate_chart(of_methods, f"{name} on {dataset} over labels per class", styles))
         for dataset, of_methods in samples.items()
@@ -229,40 +230,35 @@ def _curve_charts(curves: Curves) -> tuple[str, str, list[tuple[str, Figure]]]:
 def commands(evidence: Evidence, *, with_curves: bool = False) -> list[str]:
     """The commands that reproduce these rows."""
     suite, texts = evidence.suite, []
-    for measured, kind in (
-        (evidence.ours, []),
-        (evidence.optimistic, ["--protocol", "paper"]),
-        (evidence.ablation, ["--ablation"]),
-        (evidence.backbones, ["--backbones"]),
+    alike: dict[tuple[str, tuple[str, ...]], list[Line]] = defaultdict(list)
+    for kind, measured in (
+        ("", evidence.ours),
+        ("--protocol paper", evidence.optimistic),
+        ("--ablation", evidence.ablation),
+        ("--backbones", evidence.backbones),
     ):
-        alike: dict[tuple[str, ...], list[Line]] = defaultdict(list)
         for line in measured:
-            alike[_run_options(line)].append(line)
-        for run_options, lines in alike.items():
-            names = dict.fromkeys(line.place.table.name for line in lines)
-            asked = suite.tables if suite else [paper.ALL_TABLES[name] for name in names]
-            cells = [cell for table in asked for cell in table.cells]
-            datasets = dict.fromkeys(line.dataset for line in lines)
-            methods = dict.fromkeys(line.method for line in lines)
-            entries = [entry for cell in cells if cell.dataset in datasets for entry in cell.entries]
-            all_tables = set(names) == {table.name for table in paper.PAPER_TABLES}
-            options = ["--suite", suite.name] if suite else [] if all_tables else ["--table", ",".join(names)]
-            if set(datasets) != {cell.dataset for cell in cells}:
-                options += ["--datasets", ",".join(datasets)]
-            if not kind and set(methods) != {entry.method for entry in entries}:
-                options += ["--methods", ",".join(methods)]
-            texts.append(shlex.join(["mtgcn", "reproduce", *options, *kind, *run_options]))
+            runs = line.runs // len(line.averages)
+            run_options = ["--runs", str(runs)] if runs != line.place.cell.runs else []
+            run_options += ["--final"] if line.seed in paper.FINAL_SEEDS else []
+            run_options += ["--seed", str(line.seed)] if line.seed not in (0, paper.FINAL_SEEDS[0]) else []
+            run_options += ["--threads", str(line.threads)] if line.threads != 1 else []
+            alike[kind, (*run_options, "--device", line.device.split()[0])].append(line)
+    for (kind, device_options), lines in alike.items():
+        tables = dict.fromkeys(line.place.table for line in lines)
+        cells = [cell for table in (suite.tables if suite else tables) for cell in table.cells]
+        datasets = dict.fromkeys(line.dataset for line in lines)
+        methods = dict.fromkeys(line.method for line in lines)
+        options = ["--suite", suite.name] if suite else []
+        if not suite and set(tables) != set(paper.PAPER_TABLES):
+            options += ["--table", ",".join(table.name for table in tables)]
+        if set(datasets) != {cell.dataset for cell in cells}:
+            options += ["--datasets", ",".join(datasets)]
+        listed = {entry.method for cell in cells if cell.dataset in datasets for entry in cell.entries}
+        if not kind and set(methods) != listed:
+            options += ["--methods", ",".join(methods)]
+        texts.append(shlex.join(["mtgcn", "reproduce", *options, *kind.split(), *device_options]))
     return [f"{texts[0]} --curves", *texts[1:]] if with_curves else texts
-
-
-def _run_options(line: Line) -> tuple[str, ...]:
-    """Options for runs, seed, threads and device, where they differ from the defaults."""
-    runs = line.runs // len(line.averages)
-    options = ["--runs", str(runs)] if runs != line.place.cell.runs else []
-    options += ["--final"] if line.seed in paper.FINAL_SEEDS else []
-    options += ["--seed", str(line.seed)] if line.seed not in (0, paper.FINAL_SEEDS[0]) else []
-    options += ["--threads", str(line.threads)] if line.threads != 1 else []
-    return (*options, "--device", line.device.split()[0])
 
 
 @dataclass(frozen=True)
@@ -280,10 +276,6 @@ class Grid:
     def heading(self) -> str:
         name = self.lines[0].place.table.name
         return f"Table {name}: {self.title}" if name.isdigit() else self.title
-
-    @property
-    def styles(self) -> Styles:
-        return styles_of(self.evidence.suite)
 
     @property
     def notes(self) -> str:
@@ -316,24 +308,21 @@ class Grid:
     def results(self) -> Table:
         """Accuracy with interval and, if the paper prints a value, that value and the difference."""
         printed = any(line.printed is not None for line in self.lines)
+        of_cells: dict[paper.Cell, list[float]] = defaultdict(list)
+        for line in self.lines:
+            of_cells[line.place.cell] += [line.reported] if line.place.protocol == "ours" else []
 
         def entries(line: Line) -> list[Entry]:
             paper_value, difference = _printed(line)
             if line.place.protocol == "paper":
                 ours = Entry(number(line.reported), note=f"mean {percent(line.accuracy.mean)}")
             else:
-                mean = Entry.mean(line.accuracy)
-                column = [
-                    lines[line.place.cell].reported
-                    for (_, optimistic), lines in self.rows.items()
-                    if not optimistic and line.place.cell in lines
-                ]
-                is_best = len(column) > 1 and line.reported == max(column)
-                ours = Entry(number(line.reported), mean.ends, mean.note, bold=is_best)
+                of_cell = of_cells[line.place.cell]
+                ours = Entry.mean(line.accuracy, bold=len(of_cell) > 1 and line.reported == max(of_cell))
             return [Entry(paper_value, style="printed"), ours, Entry(difference)] if printed else [ours]
 
         parts = ["paper", "ours", "diff."] if printed else []
-        return self._table(self.heading, entries, parts, optimistic=True, caption=self.notes)
+        return replace(self._table(self.heading, entries, parts), caption=self.notes)
 
     def differences(self, heading: str = "", *, with_mean: bool = False) -> Table:
         """Paired differences from the reference, with corrected p-values."""
@@ -345,34 +334,25 @@ class Grid:
 
         return self._table(self.title, entries, parts)
 
-    def with_chart(self, heading: str = "", *, with_mean: bool = False) -> Table:
-        """The table of differences with its chart above."""
+    def with_chart(self, gain: str = "") -> Table:
+        """The table of differences, or of means and gains, with its chart above."""
         tests = {
             method: [lines[cell].against_rival if cell in lines else None for cell in self.cells]
-            for (method, optimistic), lines in self.rows.items()
-            if not optimistic
+            for (method, _), lines in self.rows.items()
         }
         compared = [(method, row) for method, row in tests.items() if any(row)]
-        caption = "points gained or lost by mutual teaching" if heading else ""
-        title = f"{self.title}, {heading or f'minus {self.evidence.reference}'}"
-        columns, styles = self.columns(short=True), self.styles
-        chart = difference_chart(compared, columns, title, caption=caption, styles=styles) if compared else None
-        return replace(self.differences(heading, with_mean=with_mean), chart=chart)
+        reference = self.evidence.reference
+        caption = "points gained or lost by mutual teaching" if gain else f"points above or below {reference}"
+        title = f"{self.title}, {gain or f'minus {reference}'}"
+        chart = difference_chart(compared, self.columns(short=True), title, caption) if compared else None
+        return replace(self.differences(gain, with_mean=bool(gain)), chart=chart)
 
-    def _table(
-        self,
-        title: str,
-        entries: Callable[[Line], list[Entry]],
-        parts: Sequence[str] = (),
-        *,
-        optimistic: bool = False,
-        **options: Any,
-    ) -> Table:
+    def _table(self, title: str, entries: Callable[[Line], list[Entry]], parts: Sequence[str]) -> Table:
         """One row per title with entries; `parts`, if any, are subheadings of each cell."""
         rows = []
         for (method, by_authors), lines in self.rows.items():
             of_cells = [entries(lines[cell]) if cell in lines else [] for cell in self.cells]
-            if (by_authors and not optimistic) or not any(of_cells):
+            if not any(of_cells):
                 continue
             elsewhere = ", ".join(dict.fromkeys(filter(None, map(self.evidence.elsewhere, lines.values()))))
             notes = ["optimistic"] * by_authors + [f"on {elsewhere}"] * bool(elsewhere)
@@ -380,7 +360,7 @@ class Grid:
             filled = [entry for some in of_cells for entry in some or [Entry()] * (len(parts) or 1)]
             rows.append(Row(method, filled, "; ".join(notes), style))
         columns = ["method", *(list(parts) * len(self.cells) or self.columns())]
-        return Table(columns, rows, title=title, groups=self.columns() if parts else (), **options)
+        return Table(columns, rows, title=title, groups=self.columns() if parts else ())
 
 
 def _difference(line: Line, p_form: str = "") -> list[Entry]:

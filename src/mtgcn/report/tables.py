@@ -233,8 +233,8 @@ def latex(table: Table, caption: str) -> str:
 
 def latex_escaped(text: str) -> str:
     r"""
-    >>> latex_escaped("without L_pl, 95 %")
-    'without L\\_pl, 95 \\%'
+    >>> print(latex_escaped(r"a_b & 5 % {x} \ ~ ^ # $"))
+    a\_b \& 5 \% \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \# \$
     """
     words = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum"}
     return re.sub(r"[\\~^&%$#_{}]", lambda m: f"\\{words[m[0]]}{{}}" if m[0] in words else f"\\{m[0]}", text)
