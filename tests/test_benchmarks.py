@@ -37,12 +37,10 @@ PROGRAMS = {
     "row_order.py": "--runs 1",
     "serve.py": "--nodes 400 --rows 20 --predicted 2 --seconds 1 --clients 2",
     "speed.py": "--dataset cora --runs 2 --peer-runs 1",
-    "studio_latency.py": "--nodes 400 --keys 2",
     "studio_queue.py": "--datasets cora --runs 1",
     "stopping.py": "--datasets iris --labels 8 --runs 1",
     "suggestions.py": "--datasets cora --runs 1 --rounds 1",
     "threads.py": "--one",
-    "trace.py": "predict",
     "useless_parts.py": "--labels 5 --runs 2",
 }
 SHORT = dict.fromkeys(("epochs", "warmup_epochs", "teaching_epochs", "infomax_epochs"), 2)
