@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from mtgcn.cli.options import Device, Score, listed, method_lists, option, remark, show
+from mtgcn.cli.options import DEVICE, SCORE, flag, listed, method_lists, option, remark, show
 from mtgcn.errors import InputError
 
 METHODS_HELP = "Names from mtgcn methods, or module:Class for user-defined methods."
@@ -13,28 +12,19 @@ METHODS_HELP = "Names from mtgcn methods, or module:Class for user-defined metho
 
 def arena(
     *,
-    graphs: Annotated[
-        str, option("Names from mtgcn datasets, or the groups graphs and tables.", "NAME,NAME…")
-    ] = "graphs",
-    methods: Annotated[
-        str | None,
-        option(METHODS_HELP, "NAME,NAME…", default="those of the group", complete=method_lists),
-    ] = None,
-    labels: Annotated[
-        str | None, option("Labels per class.", "N,N…", default="1,2,3,5,10,20; for tables 3,5,20")
-    ] = None,
-    runs: Annotated[
-        int | None, option("Splits of each graph and label rate.", "N", default="30; for tables 10")
-    ] = None,
-    seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
-    final: Annotated[bool, option("Use splits and tables reserved for final figures.", "", "--final")] = False,
-    validation_per_class: Annotated[int, option("Validation labels, for methods that use them.", "N")] = 0,
-    out: Annotated[Path | None, option("Folder for rows and page; stored units are not run again.", "DIR")] = None,
-    check: Annotated[Path | None, option("Recompute some of the rows in a folder instead.", "DIR")] = None,
-    score: Score = "accuracy",
-    workers: Annotated[int | None, option("Number of processes.", "N", default="by cores")] = None,
-    ray: Annotated[str | None, option("Use a Ray cluster instead of --workers.", "ADDRESS|local")] = None,
-    device: Device = "auto",
+    graphs: str = option("Names from mtgcn datasets, or the groups graphs and tables.", "NAME,NAME…", default="graphs"),
+    methods: str | None = option(METHODS_HELP, "NAME,NAME…", shown="those of the group", complete=method_lists),
+    labels: str | None = option("Labels per class.", "N,N…", shown="1,2,3,5,10,20; for tables 3,5,20"),
+    runs: int | None = option("Splits of each graph and label rate.", "N", shown="30; for tables 10"),
+    seed: int | None = option("Seed of splits and methods.", "N", shown="0"),
+    final: bool = flag("Use splits and tables reserved for final figures.", "--final"),
+    validation_per_class: int = option("Validation labels, for methods that use them.", "N", default=0),
+    out: Path | None = option("Folder for rows and page; stored units are not run again.", "DIR"),
+    check: Path | None = option("Recompute some of the rows in a folder instead.", "DIR"),
+    score: str = SCORE,
+    workers: int | None = option("Number of processes.", "N", shown="by cores"),
+    ray: str | None = option("Use a Ray cluster instead of --workers.", "ADDRESS|local"),
+    device: str = DEVICE,
 ) -> None:
     """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes
     when started again."""

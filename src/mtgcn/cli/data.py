@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
-from mtgcn.cli.options import AsJson, dataset_names, method_names, option, print_json, print_result, show
+from mtgcn.cli.options import AS_JSON, dataset_names, flag, method_names, print_json, print_result, show
 
 
 def datasets(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Only this dataset, with all its statistics.", metavar="DATASET", autocompletion=dataset_names
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    name: str | None = typer.Argument(
+        None, help="Only this dataset, with all its statistics.", metavar="DATASET", autocompletion=dataset_names
+    ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """List graphs and tables with the statistics of the paper's table 1 and where they are cached. Without a name
     nothing is downloaded."""
@@ -66,10 +62,7 @@ def datasets(
         show(f"{', '.join(absent)}: not here; fetched when first used")
 
 
-def cache(
-    clear: Annotated[bool, option("Remove stored encoders; datasets stay.", "", "--clear")] = False,
-    as_json: AsJson = False,
-) -> None:
+def cache(clear: bool = flag("Remove stored encoders; datasets stay.", "--clear"), as_json: bool = AS_JSON) -> None:
     """Show the cache of trained encoders, or clear it. Above its limit, the least recently used ones are removed."""
     from mtgcn.memory import readable
     from mtgcn.storage.cache import MAX_CACHE_BYTES, cache_folder, stored_arrays, trim_cache
@@ -83,11 +76,10 @@ def cache(
 
 
 def methods(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Only this method, with its settings.", metavar="METHOD", autocompletion=method_names),
-    ] = None,
-    as_json: AsJson = False,
+    name: str | None = typer.Argument(
+        None, help="Only this method, with its settings.", metavar="METHOD", autocompletion=method_names
+    ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """List the methods with the names of their settings; for a named method, all settings with limits, defaults and
     meaning, as accepted by --set. module:Class is a user-defined method."""

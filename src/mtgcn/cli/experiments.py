@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from mtgcn.cli.options import (
-    AsJson,
-    Device,
+    AS_JSON,
+    DEVICE,
+    SCORE,
+    SEED,
+    SETTINGS,
     FileOptions,
-    Score,
-    Seed,
-    Settings,
+    OptionGroup,
     dataset_names,
+    flag,
     listed,
     method_lists,
     method_names,
@@ -36,35 +38,33 @@ if TYPE_CHECKING:
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-_DATASET_HELP = "A name from mtgcn datasets, for instance cora; or give files."
-Dataset = Annotated[str | None, option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
+DATASET = option(
+    "A name from mtgcn datasets, for instance cora; or give files.", "NAME", shown=False, complete=dataset_names
+)
 
 
 @dataclass(frozen=True)
-class SplitOptions:
+class SplitOptions(OptionGroup):
     """Splits, seed and device of `run` and `compare`."""
 
-    labels_per_class: Annotated[
-        str | None, option("Labels drawn per class: one number, or a comma-separated number for each class.", "N[,N…]")
-    ] = None
-    validation_per_class: Annotated[
-        int,
-        option(
-            "Validation labels drawn per class for methods that use them; no method is scored on them.",
-            "N",
-            default="500 in all, if a method uses them",
-        ),
-    ] = 0
-    runs: Annotated[int | None, option("Number of splits, or of seeds on a fixed split.", "N", default="30")] = None
-    seed: Seed = 0
-    split: Annotated[
-        str,
-        option(
-            "random (from each class), over-all (from all nodes), public (of Planetoid) or a JSON file.", "NAME|FILE"
-        ),
-    ] = "random"
-    score: Score = "accuracy"
-    device: Device = "auto"
+    labels_per_class: str | None = option(
+        "Labels drawn per class: one number, or a comma-separated number for each class.", "N[,N…]"
+    )
+    validation_per_class: int = option(
+        "Validation labels drawn per class for methods that use them; no method is scored on them.",
+        "N",
+        default=0,
+        shown="500 in all, if a method uses them",
+    )
+    runs: int | None = option("Number of splits, or of seeds on a fixed split.", "N", shown="30")
+    seed: int = SEED
+    split: str = option(
+        "random (from each class), over-all (from all nodes), public (of Planetoid) or a JSON file.",
+        "NAME|FILE",
+        default="random",
+    )
+    score: str = SCORE
+    device: str = DEVICE
 
     def label_counts(self) -> int | tuple[int, ...] | None:
         if self.labels_per_class is None:
@@ -78,26 +78,26 @@ class SplitOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(OptionGroup):
     """Output options of `run` and `compare`."""
 
-    out: Annotated[
-        Path | None, option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
-    ] = None
-    latex: Annotated[Path | None, option("Also write the table for a paper.", "FILE")] = None
-    report: Annotated[Path | None, option("Also write one HTML page.", "FILE")] = None
-    as_json: AsJson = False
+    out: Path | None = option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
+    latex: Path | None = option("Also write the table for a paper.", "FILE")
+    report: Path | None = option("Also write one HTML page.", "FILE")
+    as_json: bool = AS_JSON
 
 
 def run(
     *,
     context: typer.Context,
-    dataset: Dataset = None,
-    method: Annotated[
-        str,
-        option("A name from mtgcn methods, or module:Class for a user-defined method.", "NAME", complete=method_names),
-    ] = "mt-plus",
-    settings: Settings = None,
+    dataset: str | None = DATASET,
+    method: str = option(
+        "A name from mtgcn methods, or module:Class for a user-defined method.",
+        "NAME",
+        default="mt-plus",
+        complete=method_names,
+    ),
+    settings: list[str] | None = SETTINGS,
     splits: SplitOptions,
     files: FileOptions,
     output: OutputOptions,
@@ -117,33 +117,25 @@ def run(
 def compare(
     *,
     context: typer.Context,
-    dataset: Dataset = None,
-    methods: Annotated[
-        str,
-        option(
-            "Comma-separated names from mtgcn methods, or module:Class for user-defined methods.",
-            "NAME,NAME…",
-            complete=method_lists,
-        ),
-    ] = DEMONSTRATED,
-    settings: Annotated[
-        list[str] | None,
-        option(
-            "A setting of one method (gcn.hidden_channels=32), or of all methods that have it (hidden_channels=32); "
-            "may be repeated.",
-            "KEY=VALUE",
-            "--set",
-        ),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        option(
-            "The method that the others are compared with.",
-            "NAME",
-            default="mt-plus, mt-gcn or the first",
-            complete=method_names,
-        ),
-    ] = None,
+    dataset: str | None = DATASET,
+    methods: str = option(
+        "Comma-separated names from mtgcn methods, or module:Class for user-defined methods.",
+        "NAME,NAME…",
+        default=DEMONSTRATED,
+        complete=method_lists,
+    ),
+    settings: list[str] | None = option(
+        "A setting of one method (gcn.hidden_channels=32), or of all methods that have it (hidden_channels=32); "
+        "may be repeated.",
+        "KEY=VALUE",
+        "--set",
+    ),
+    reference: str | None = option(
+        "The method that the others are compared with.",
+        "NAME",
+        shown="mt-plus, mt-gcn or the first",
+        complete=method_names,
+    ),
     splits: SplitOptions,
     files: FileOptions,
     output: OutputOptions,
@@ -161,9 +153,11 @@ def compare(
         print_table(comparison_table(comparison))
 
 
-def demo(*, context: typer.Context) -> None:
+def demo() -> None:
     """Compare a GCN, MT-GCN and mt-plus with 2 labels per class, on Cora or, if it cannot be downloaded, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
+    from mtgcn.report.comparisons import comparison_table
+    from mtgcn.report.tables import print_table
 
     dataset = "cora"
     try:
@@ -179,7 +173,9 @@ def demo(*, context: typer.Context) -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    compare(context=context, dataset=dataset, splits=SplitOptions("2"), files=FileOptions(), output=OutputOptions())
+    names = DEMONSTRATED.split(",")
+    comparison, _ = _compare(names, dataset, FileOptions(), SplitOptions("2"), OutputOptions())
+    print_table(comparison_table(comparison))
 
 
 def _compare(
@@ -295,61 +291,38 @@ def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tupl
 
 
 def reproduce(
-    suite: Annotated[
-        str | None, option("A suite of other graphs instead of the paper's tables.", "world", default=False)
-    ] = None,
-    table: Annotated[str | None, option("Tables of the paper, 1 to 5, or digits.", "N,N…", default="1 to 5")] = None,
-    datasets: Annotated[
-        str | None, option("Only these datasets.", "NAME,NAME…", default="those of the paper, or of the suite")
-    ] = None,
-    methods: Annotated[
-        str | None,
-        option(
-            "Only these methods, also others than the paper's.", "NAME,NAME…", default="the paper's, or the suite's"
-        ),
-    ] = None,
-    runs: Annotated[int | None, option("Runs of each cell.", "N", default="30; for PubMed and suites 10")] = None,
-    seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
-    protocol: Annotated[
-        str,
-        option(
-            "ours; or paper, the authors' optimistic evaluation: the better peer by test accuracy, the largest of ten "
-            "averages.",
-            "ours|paper",
-        ),
-    ] = "ours",
-    ablation: Annotated[bool, option("MT-GCN with parts removed or changed.", "", "--ablation")] = False,
-    backbones: Annotated[
-        bool, option("MT-GCN with other networks, without and with teaching.", "", "--backbones")
-    ] = False,
-    curves: Annotated[
-        bool, option("Also draw training curves of MT-GCN at the lowest and highest label rates.", "", "--curves")
-    ] = False,
-    final: Annotated[
-        bool, option("Use splits reserved for final figures; refuses development seeds.", "", "--final")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        option(
-            "Folder for the rows; stored units are not run again.",
-            "DIR",
-            default="reproduction; for a suite reproduction-NAME",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, option("Number of processes; rows do not depend on it.", "N", default="by cores")
-    ] = None,
-    ray: Annotated[
-        str | None,
-        option(
-            "Use a Ray cluster instead of --workers: HOST:PORT of its head node, auto for a running cluster on this "
-            "machine, local to start one for this command. Rows are the same.",
-            "ADDRESS|local",
-            default=False,
-        ),
-    ] = None,
-    threads: Annotated[int, option("Threads per unit of work; another number gives new rows.", "N")] = 1,
-    device: Device = "auto",
+    suite: str | None = option("A suite of other graphs instead of the paper's tables.", "world", shown=False),
+    table: str | None = option("Tables of the paper, 1 to 5, or digits.", "N,N…", shown="1 to 5"),
+    datasets: str | None = option("Only these datasets.", "NAME,NAME…", shown="those of the paper, or of the suite"),
+    methods: str | None = option(
+        "Only these methods, also others than the paper's.", "NAME,NAME…", shown="the paper's, or the suite's"
+    ),
+    runs: int | None = option("Runs of each cell.", "N", shown="30; for PubMed and suites 10"),
+    seed: int | None = option("Seed of splits and methods.", "N", shown="0"),
+    protocol: str = option(
+        "ours; or paper, the authors' optimistic evaluation: the better peer by test accuracy, the largest of ten "
+        "averages.",
+        "ours|paper",
+        default="ours",
+    ),
+    ablation: bool = flag("MT-GCN with parts removed or changed.", "--ablation"),
+    backbones: bool = flag("MT-GCN with other networks, without and with teaching.", "--backbones"),
+    curves: bool = flag("Also draw training curves of MT-GCN at the lowest and highest label rates.", "--curves"),
+    final: bool = flag("Use splits reserved for final figures; refuses development seeds.", "--final"),
+    out: Path | None = option(
+        "Folder for the rows; stored units are not run again.",
+        "DIR",
+        shown="reproduction; for a suite reproduction-NAME",
+    ),
+    workers: int | None = option("Number of processes; rows do not depend on it.", "N", shown="by cores"),
+    ray: str | None = option(
+        "Use a Ray cluster instead of --workers: HOST:PORT of its head node, auto for a running cluster on this "
+        "machine, local to start one for this command. Rows are the same.",
+        "ADDRESS|local",
+        shown=False,
+    ),
+    threads: int = option("Threads per unit of work; another number gives new rows.", "N", default=1),
+    device: str = DEVICE,
 ) -> None:
     """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
     from mtgcn.environment import chosen_device
@@ -393,14 +366,12 @@ def reproduce(
 
 
 def report(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder with a model (mtgcn fit) or with rows (mtgcn reproduce, arena, run or compare).",
-            metavar="MODEL|DIR",
-        ),
-    ],
-    out: Annotated[Path | None, option("File for the page about a model.", "FILE", default="MODEL/report.html")] = None,
+    folder: Path = typer.Argument(
+        ...,
+        help="Folder with a model (mtgcn fit) or with rows (mtgcn reproduce, arena, run or compare).",
+        metavar="MODEL|DIR",
+    ),
+    out: Path | None = option("File for the page about a model.", "FILE", shown="MODEL/report.html"),
 ) -> None:
     """Write a page about stored results, without running anything.
 

@@ -50,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def shard(
     *,
     files: Annotated[cli.FileOptions, "edges", "nodes", "columns", "features", "exclude", "unknown_nodes", "header"],
-    parts: Annotated[int, cli.option("Number of parts, and the largest number of ranks.", "N")],
-    out: Annotated[Path, cli.option("Folder for the parts; existing parts are replaced.", "SHARDS")],
-    as_json: cli.AsJson = False,
+    parts: int = cli.option("Number of parts, and the largest number of ranks.", "N", default=...),
+    out: Path = cli.option("Folder for the parts; existing parts are replaced.", "SHARDS", default=...),
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Split a graph, which need not fit into memory, into parts."""
     if files.edges is None or files.nodes is None:
@@ -72,12 +72,13 @@ def shard(
 @app.command()
 @cli.with_option_groups
 def fit(
-    shards: Annotated[Path, typer.Argument(help="Folder written by `shard`.", metavar="SHARDS")],
-    labels: Annotated[Path, cli.option("Labels of some nodes: id and class. CSV or Parquet.", "FILE")],
-    out: Annotated[Path, cli.option("Folder for the results; existing results are replaced.", "DIR")],
+    *,
+    shards: Path = typer.Argument(..., help="Folder written by `shard`.", metavar="SHARDS"),
+    labels: Path = cli.option("Labels of some nodes: id and class. CSV or Parquet.", "FILE", default=...),
+    out: Path = cli.option("Folder for the results; existing results are replaced.", "DIR", default=...),
     options: FitOptions,
-    device: cli.Device = "auto",
-    as_json: cli.AsJson = False,
+    device: str = cli.DEVICE,
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Predict the classes of all nodes from the labels of a few. Start it with torchrun, or as a single process."""
     restart = "start the job again, with --checkpoint DIR to make it resumable"
