@@ -241,9 +241,10 @@ def test_new_nodes_join_the_graph(succeeds, fitted, tmp_path):
 def test_predictions_on_standard_output(mtgcn_command, succeeds, refused, model, tmp_path):
     path = tmp_path / "predictions.csv"
     succeeds("predict", model, "--out", path)
-    status, out, err = mtgcn_command("predict", model, "--out", "-")
-    assert (status, out) == (0, path.read_text(encoding="utf-8"))
-    assert err.startswith("mtgcn: 60 nodes: ant ")
+    for out in ("-", "/dev/stdout"):
+        status, out, err = mtgcn_command("predict", model, "--out", out)
+        assert (status, out) == (0, path.read_text(encoding="utf-8"))
+        assert err.startswith("mtgcn: 60 nodes: ant ")
     assert not (tmp_path / "-").exists()
     message = "--out - and --json both write to standard output; give a file, or omit --json"
     refused(message, "predict", model, "--out", "-", "--json")

@@ -22,16 +22,6 @@ def run(own):
 # Pipes and links
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
-def test_the_path_of_standard_output(mtgcn_command, own, model):
-    link = own.folder / "stdout"  # like /dev/stdout, which must not be at risk
-    link.symlink_to("/dev/fd/1")
-    status, out, err = mtgcn_command("predict", model, "--out", link)
-    assert (status, out, err) == mtgcn_command("predict", model, "--out", "-")
-    assert out.startswith("id,predicted,")
-    assert out.count("\n") == 61
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_pipes_are_not_read(refused, own, model, run):
     pipe, rows = own.folder / "pipe", own.folder / "rows"
