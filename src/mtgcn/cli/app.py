@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 import mtgcn
-from mtgcn.cli import arena, data, experiments, fit
+from mtgcn.cli import data, experiments, fit
 from mtgcn.cli.options import QUIET, flag, remark, with_option_groups, with_signature
 from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams, unwritable_output
 from mtgcn.errors import InputError
@@ -29,7 +29,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (fit.fit, fit.predict, fit.explain, fit.suggest, fit.label, fit.doubt, fit.serve, fit.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods, data.cache),
-    "Whole tables": (experiments.reproduce, arena.arena, experiments.report),
+    "Whole tables": (experiments.reproduce, experiments.arena, experiments.report),
 }
 EXAMPLES = (
     "mtgcn datasets",
