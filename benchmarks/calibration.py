@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from mtgcn.datasets.catalogue import FINAL_TABLES, GRAPHS, TABLES
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import calibration_error
 from mtgcn.experiments.statistics import summarise
-from mtgcn.graph import UNLABELED, Graph
+from mtgcn.graph import Graph
 from mtgcn.methods import Method, fit_in_chunks, method_from_text, task_of
 from mtgcn.splits import Split, draw_splits
 from mtgcn.training.calibration import AccuracyPrior, matching_temperature, tempered
@@ -226,7 +226,7 @@ def coverage_of(
         if len(np.unique(graph.labels[drawn])) < graph.num_classes:
             continue  # a class without a label cannot be learned
         given = Split(drawn, np.empty(0, dtype=np.int64), np.setdiff1d(graph.known, drawn))
-        model = AsFitted(labelled_graph(graph, given), method_from_text(name, arguments.set))
+        model = AsFitted(measuring.labelled_graph(graph, given.train), method_from_text(name, arguments.set))
         sets = prediction_sets(model, arguments.coverage, seed=seed, device=device)
         covered.append(float(sets.contains[given.test, graph.labels[given.test]].mean()))
         sizes.append(float(sets.sizes[given.test].mean()))
@@ -239,13 +239,6 @@ def coverage_of(
         "classes in a set": summarise(sizes).mean,
         "per run": {"covered": covered, "sizes": sizes},
     }
-
-
-def labelled_graph(graph: Graph, split: Split) -> Graph:
-    """The graph with the training labels alone."""
-    labels = np.full(graph.num_nodes, UNLABELED)
-    labels[split.train] = graph.labels[split.train]
-    return replace(graph, labels=labels)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ TITLES = {
     "doubt": "most in doubt",
     "central": "in doubt and central",
 }
-DASHES = {"suggest": "-", "random": "--", "doubt": ":", "central": "-."}
 
 
 @dataclass(frozen=True)
