@@ -87,6 +87,3 @@ def test_pyg_custom_backbone(example, monkeypatch, has_pyg):
     lines = example("pyg_custom_backbone.py")
     assert [line.partition(":")[0] for line in lines] == ["our GCN", "your module"]
     assert min(float(re.search(r"([\d.]+)% of the unlabelled", line)[1]) for line in lines) > 90
-
-
-SMALL = ("--dataset", "synthetic", "--nodes", "400", "--edges", "2000", "--runs", "2", "--infomax-epochs", "2")

@@ -63,14 +63,10 @@ def test_selected_options_of_a_group():
     ("options", "complaint"),
     [
         ({"columns": ["label"]}, "column 'label'; write role=column"),
-        ({"columns": ["label=a", "label=b"]}, "column of 'label' is given twice"),
         ({"features": "a,,b"}, "features 'a,,b' has an empty name"),
         ({"columns": ["date=a", "number=a"]}, "column 'a' is given as date and number; keep one"),
-        ({"columns": ["numbr=a"]}, "unknown role or kind of column 'numbr'; did you mean 'number'"),
         ({"features": "a", "exclude": "b"}, "--features and --exclude exclude each other"),
-        ({"unknown_nodes": "keep"}, "unknown choice of --unknown-nodes 'keep'"),
         ({"graph": Path("g.gml"), "exclude": "b"}, "--exclude and column kinds are for tables"),
-        ({"knn": 0}, "--knn is 0; give at least 1"),
         ({"graph": Path("g.gml"), "edges": Path("e.csv")}, "--graph already holds edges and features"),
     ],
 )

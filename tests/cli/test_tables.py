@@ -57,7 +57,6 @@ def test_two_commands(succeeds, table, tmp_path, suffix):
         (["--target", "segmnt"], "unknown column 'segmnt'; did you mean 'segment'?"),
         (["--target", "segment", "--column", "label=city"], "column of 'label' is given twice"),
         (["--target", "income"], "as in regression"),
-        (["--target", "city"], "all 60 nodes are labelled, so there is nothing to predict"),
         (["--column", "label=none"], "no row or node is labelled; name the class column with --target"),
         (["--nodes", "other.csv"], "are two tables of nodes; give one of them"),
         (["--knn", "0"], "--knn is 0; give at least 1"),

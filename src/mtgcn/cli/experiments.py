@@ -242,17 +242,10 @@ def _compare(
             stored = stored_comparisons(store.units.values(), reference, splits.score)
             written += [store.path, *write_comparisons(store.folder, stored)]
     comparison = comparison_of(rows, reference, splits.score)
-    texts: list[tuple[Path, str]] = []  # all rendered before the first is written
     if output.latex is not None:
-        texts.append((output.latex, comparison_tables([comparison])))
+        written.append(write_file(output.latex, comparison_tables([comparison])))
     if output.report is not None:
-        texts.append((output.report, comparison_page([comparison], command=command, notes=notes)))
-    for path, text in texts:
-        try:
-            written.append(write_file(path, text))
-        except InputError as error:
-            before = f". Written before that: {', '.join(map(str, written))}" if written else ""
-            raise InputError(f"{error}{before}") from error
+        written.append(write_file(output.report, comparison_page([comparison], command=command, notes=notes)))
     if not output.as_json:
         warnings = [f"warning: {one}" for one in comparison.warnings]
         for message in (*recognised, *(f"note: {note}" for note in notes), *warnings):
