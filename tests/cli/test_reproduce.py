@@ -73,16 +73,6 @@ def test_tables_are_printed_and_written(reproduce, tmp_path):
     assert second["minus_reference_mean"] == ""
 
 
-def test_stored_units_are_not_run_again(reproduce, executed, tmp_path):
-    reproduce(*SMALL, "--methods", "gcn")
-    before = (tmp_path / "rows.jsonl").read_bytes()
-    assert len(executed) == 4
-    reproduce(*SMALL)
-    assert len(executed) == 8
-    assert {title.split()[0] for title in executed[4:]} == {"mt-gcn"}
-    assert (tmp_path / "rows.jsonl").read_bytes().startswith(before)
-
-
 def test_damaged_end_is_repaired_with_a_warning(reproduce, executed, tmp_path):
     reproduce(*SMALL)
     path = tmp_path / "rows.jsonl"
