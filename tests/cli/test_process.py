@@ -134,29 +134,6 @@ def test_control_characters_are_escaped(mtgcn_command, own, monkeypatch):
     assert HOSTILE in out.read_text(encoding="utf-8")  # files keep names as they are
 
 
-@pytest.mark.slow
-def test_full_standard_output_says_what_is_written(own, monkeypatch, capfd, full):
-    predictions, asked, page, latex = (own.folder / name for name in ("p.csv", "ask.csv", "page.html", "table.tex"))
-    compare = ["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]
-    commands = {
-        own.out: own.fit,
-        predictions: ["predict", own.out, "--out", predictions, "--json"],
-        asked: ["suggest", own.out, "--out", asked],
-        page: ["report", own.out, "--out", page],
-        None: ["methods"],
-        latex: [*compare, "--latex", latex],
-    }
-    for path, arguments in commands.items():
-        with open(full.name, "w", encoding="utf-8") as device, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", device)
-            assert cli.main(list(map(str, arguments))) == 2
-        but = f", but {path} is written" if path not in (None, latex) else ""
-        why = f"No space left on device{but}; free some space, or redirect it"
-        said = f"mtgcn: wrote {latex}\n" if path == latex else ""
-        assert f"{said}mtgcn: error: cannot write to standard output: {why}\n" in capfd.readouterr().err
-        assert path is None or path.exists()
-
-
 def test_quiet(mtgcn_command, own):
     own.edge_rows += [own.edge_rows[1][::-1]]  # which reading notes
     own.write()

@@ -16,7 +16,7 @@ import typer
 import mtgcn
 from mtgcn.cli import data, experiments, fit
 from mtgcn.cli.options import QUIET, flag, remark, with_option_groups, with_signature
-from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams, unwritable_output
+from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
 
@@ -132,7 +132,8 @@ def _system_error(error: OSError) -> str:
         return f"{error.filename}: {error.strerror}; check path and permissions"
     if error.errno not in UNWRITABLE:
         raise error
-    return unwritable_output(error)
+    discard_output()
+    return f"cannot write to standard output: {error.strerror}; free some space, or redirect it"
 
 
 def _complain(message: str) -> int:

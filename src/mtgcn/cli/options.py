@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints, overload
 import typer
 from typer.models import ParameterInfo
 
-from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -214,19 +213,13 @@ def print_result(
 ) -> None:
     """Print the result of a command as JSON, or as lines of text with remarks on standard error. With --quiet, no text
     is printed about `written` files."""
-    try:
-        if as_json:
-            print_json(content)
-        else:
-            for message in remarks:
-                remark(message)
-            if written is None or not QUIET.get():
-                show(*lines)
-        sys.stdout.flush()
-    except OSError as error:
-        if written is None or isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(unwritable_output(error, written)) from error
+    if as_json:
+        print_json(content)
+        return
+    for message in remarks:
+        remark(message)
+    if written is None or not QUIET.get():
+        show(*lines)
 
 
 @overload
