@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from mtgcn.cli import app as cli
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments import curves
@@ -18,16 +17,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def reproduce(capsys, tmp_path, few_epochs):
+def reproduce(mtgcn_command, tmp_path, few_epochs):
     """Runs the command on digits, in this process; gives exit status, standard output and standard error."""
-
-    def command(*arguments):
-        common = ["--out", str(tmp_path), "--device", "cpu", "--workers", "1"]
-        status = cli.main(["reproduce", *common, *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return command
+    common = ["reproduce", "--out", tmp_path, "--device", "cpu", "--workers", 1]
+    return lambda *arguments: mtgcn_command(*common, *arguments)
 
 
 def rows(folder):
@@ -157,14 +150,14 @@ def test_suite_has_its_own_page_and_summaries(reproduce, digits_for_cora, execut
     assert len(executed) == done  # nothing again
 
 
-def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("few_epochs", "digits_for_cora")
+def test_suite_has_its_own_folder(mtgcn_command, succeeds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = ["--device", "cpu", "--workers", "1", "--runs", "1", "--methods", "lp"]
-    assert cli.main(["reproduce", "--suite", "world", "--datasets", "cora", *common]) == 0
+    assert mtgcn_command("reproduce", "--suite", "world", "--datasets", "cora", *common)[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["reproduction-world"]
-    capsys.readouterr()
-    assert cli.main(["report", "reproduction-world"]) == 0
-    assert capsys.readouterr().out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
+    out = succeeds("report", "reproduction-world")
+    assert out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
 
 
 @pytest.mark.parametrize(
@@ -177,9 +170,6 @@ def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path,
         (["--suite", "world", "--curves"], "--suite world excludes --curves"),
     ],
 )
-def test_invalid_options(reproduce, tmp_path, arguments, message):
-    status, out, err = reproduce(*arguments)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+def test_invalid_options(fails, tmp_path, arguments, message):
+    fails(message, "reproduce", "--out", tmp_path, *arguments)
     assert not list(tmp_path.iterdir())

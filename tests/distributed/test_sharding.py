@@ -182,20 +182,15 @@ def test_order_with_few_links(monkeypatch):
     assert sorted(local_order(adjacency, np.array([0, 50, 160]), parts=2)) == list(range(160))
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_cuts_are_even(parts):
-    starts = cuts(np.ones(20), parts)
-    assert starts[0] == 0
-    assert starts[-1] == 20
-    sizes = np.diff(starts)
-    assert sizes.min() >= 20 // parts - 1
-    assert sizes.max() <= 20 // parts + 2
-
-
-@pytest.mark.parametrize("cost", [[100, 1, 1, 1], [1, 1, 1, 100], [1, 100, 100, 1]])
-def test_cuts_leave_no_part_empty(cost):
-    starts = cuts(np.array(cost), 4)
-    assert starts.tolist() == [0, 1, 2, 3, 4]
+def test_cuts_are_even_and_leave_no_part_empty():
+    for parts in (1, 2, 3, 7):
+        starts = cuts(np.ones(20), parts)
+        assert (starts[0], starts[-1]) == (0, 20)
+        sizes = np.diff(starts)
+        assert sizes.min() >= 20 // parts - 1
+        assert sizes.max() <= 20 // parts + 2
+    for cost in ([100, 1, 1, 1], [1, 1, 1, 100], [1, 100, 100, 1]):
+        assert cuts(np.array(cost), 4).tolist() == [0, 1, 2, 3, 4]
 
 
 def is_mapped(array):

@@ -25,7 +25,7 @@ QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 def option(
     text: str,
-    metavar: str | None,
+    metavar: str,
     *names: str,
     default: Any = None,
     shown: str | bool = True,
@@ -130,17 +130,15 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         if not is_dataclass(kind):
             options.append(parameter)
             continue
-        chosen = [field for field in fields(kind) if not names or field.name in names]
-        hints = get_type_hints(kind, include_extras=True)
-        groups[parameter.name] = kind, [field.name for field in chosen]
-        options += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-            for field in chosen
-        ]
+        defaults = {field.name: field.default for field in fields(kind) if not names or field.name in names}
+        groups[parameter.name] = kind, list(defaults)
+        for name, annotation in get_type_hints(kind).items():
+            if name in defaults:
+                options.append(parameter.replace(name=name, default=defaults[name], annotation=annotation))
 
     def run(**given: Any) -> None:
         for name, (kind, names) in groups.items():
-            given[name] = kind(**{option: given.pop(option) for option in names if option in given})
+            given[name] = kind(**{option: given.pop(option) for option in names})
         command(**given)
 
     return with_signature(run, command, options)
