@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -50,17 +51,10 @@ def loop(tmp_path_factory):
     return loop
 
 
-def raising(error):
-    def fail(*_):
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()], ids=["full disk", "Ctrl-C"])
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_failed_write_keeps_the_old_content(failure, step, path, monkeypatch):
-    monkeypatch.setattr(os, step, raising(failure))
+    monkeypatch.setattr(os, step, Mock(side_effect=failure))
     with pytest.raises(type(failure)):
         files.write_atomically(path, b"after")
     assert [entry.name for entry in path.parent.iterdir()] == ["file"]
