@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtgcn import read_graph
-from mtgcn.distributed.commands import main
+from mtgcn.distributed.__main__ import main
 from mtgcn.distributed.fitting import local_labels
 from mtgcn.distributed.shards import read_local_graph, read_manifest
 from mtgcn.errors import GraphNote, InputError

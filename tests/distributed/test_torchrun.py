@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from mtgcn.datasets import load
-from mtgcn.distributed.commands import main
+from mtgcn.distributed.__main__ import main
 from sweep import finished, started, wait_until
 
 pytestmark = pytest.mark.long
