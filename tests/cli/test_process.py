@@ -43,16 +43,6 @@ def mtgcn(*arguments, **streams):
     return subprocess.run([sys.executable, "-m", "mtgcn", *map(str, arguments)], text=True, **streams)
 
 
-@pytest.fixture
-def noted(tmp_path):
-    """A command that succeeds and prints a warning to standard error."""
-    edges, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
-    edges.write_text("source,target\n" + "".join(f"{node},{node + 1}\n" for node in range(12)))
-    labels.write_text("id,label\n" + "".join(f"{node},{'ab'[node % 2]}\n" for node in range(12)))
-    files = ["--edges", edges, "--labels", labels]
-    return ["run", *files, "--method", "lp", "--labels-per-class", "1", "--runs", "2"]
-
-
 @pytest.mark.parametrize("arguments", [["--version"], ["fit", "--help"]])
 def test_full_standard_output_is_one_line(full, arguments):
     done = mtgcn(*arguments, stdout=full)
@@ -61,20 +51,20 @@ def test_full_standard_output_is_one_line(full, arguments):
 
 
 @pytest.mark.slow
-def test_full_standard_error_is_ignored(full, noted):
-    done = mtgcn(*noted, stdout=subprocess.PIPE, stderr=full)
+def test_full_standard_error_is_ignored(full, quick_run):
+    done = mtgcn(*quick_run, stdout=subprocess.PIPE, stderr=full)
     assert done.returncode == 0
     assert "accuracy" in done.stdout
     assert mtgcn("no-such", stdout=full, stderr=full).returncode == 2
 
 
 @pytest.mark.long
-def test_closed_standard_error_does_not_mix_with_files(tmp_path, noted):
+def test_closed_standard_error_does_not_mix_with_files(tmp_path, quick_run):
     closed = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
     done = mtgcn("no-such", **closed)
     assert (done.returncode, done.stdout) == (2, "")
     page = tmp_path / "page.html"
-    assert mtgcn(*noted, "--report", page, **closed).returncode == 0
+    assert mtgcn(*quick_run, "--report", page, **closed).returncode == 0
     assert "mtgcn: warning" not in page.read_text(encoding="utf-8")
 
 
