@@ -11,7 +11,6 @@ noise rate come first, by normalised margin. Seed 77 served to choose the rankin
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import measuring
@@ -23,7 +22,7 @@ from mtgcn.datasets.catalogue import NAMES
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.graph import Graph
-from mtgcn.methods import Method, method_from_text
+from mtgcn.methods import method_from_text
 from mtgcn.splits import draw_splits
 from mtgcn.uncertainty.doubt import probabilities_without_label
 
@@ -34,15 +33,6 @@ except ImportError:
 
 GRAPHS = "cora,citeseer,pubmed,amazon-photo,blogcatalog,dblp"
 TABLES = "digits,wine,breast_cancer,iris"
-
-
-@dataclass(frozen=True)
-class AsFitted:
-    """The attributes of a fitted model that are needed to hold out its labels."""
-
-    graph_: Graph
-    method_: Method
-    parameters_: None = None
 
 
 def main() -> None:
@@ -65,7 +55,7 @@ def main() -> None:
         for run, split in enumerate(draw_splits(graph, arguments.labels, arguments.runs, seed)):
             labels, flipped = flipped_labels(graph, split.train, arguments.share, [seed, run])
             nodes, probabilities = probabilities_without_label(
-                AsFitted(graph.with_labels(labels), method), seed=seed, device=device
+                measuring.AsFitted(graph.with_labels(labels), method), seed=seed, device=device
             )
             found[name].append(precisions(labels[nodes], probabilities, np.isin(nodes, flipped)))
         print(f"{name} done", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ import resource
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import mean
@@ -23,6 +24,7 @@ import torch
 from mtgcn import environment
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.memory import keep_freed_blocks
+from mtgcn.methods import Method
 from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
@@ -176,6 +178,19 @@ def means_by_dataset(found: dict[str, list[dict[str, float]]]) -> list[dict[str,
     rows.append({"dataset": "mean"} | {key: mean(row[key] for row in rows) for key in rows[0] if key != "dataset"})
     show_table(rows)
     return [row | {"per run": found.get(row["dataset"], [])} for row in rows]
+
+
+@dataclass(frozen=True)
+class AsFitted:
+    """The attributes of a fitted model that are needed to hold out its labels."""
+
+    graph_: Graph
+    method_: Method
+    parameters_: Any = None
+    label_distributions_: Any = None
+    peer_distributions_: Any = None
+    peer_report_: Any = None
+    history_: Any = None
 
 
 def labelled_graph(graph: Graph, nodes: np.ndarray) -> Graph:
