@@ -10,25 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from mtgcn.cli.options import (
-    AS_JSON,
-    DEVICE,
-    SCORE,
-    SEED,
-    SETTINGS,
-    FileOptions,
-    OptionGroup,
-    dataset_names,
-    flag,
-    listed,
-    method_lists,
-    method_names,
-    option,
-    print_json,
-    print_result,
-    remark,
-    show,
-)
+from mtgcn.cli import options as cli
 from mtgcn.errors import InputError, shown, unknown_name
 
 if TYPE_CHECKING:
@@ -38,33 +20,33 @@ if TYPE_CHECKING:
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-DATASET = option(
-    "A name from mtgcn datasets, for instance cora; or give files.", "NAME", shown=False, complete=dataset_names
+DATASET = cli.option(
+    "A name from mtgcn datasets, for instance cora; or give files.", "NAME", shown=False, complete=cli.dataset_names
 )
 
 
 @dataclass(frozen=True)
-class SplitOptions(OptionGroup):
+class SplitOptions(cli.OptionGroup):
     """Splits, seed and device of `run` and `compare`."""
 
-    labels_per_class: str | None = option(
+    labels_per_class: str | None = cli.option(
         "Labels drawn per class: one number, or a comma-separated number for each class.", "N[,N…]"
     )
-    validation_per_class: int = option(
+    validation_per_class: int = cli.option(
         "Validation labels drawn per class for methods that use them; no method is scored on them.",
         "N",
         default=0,
         shown="500 in all, if a method uses them",
     )
-    runs: int | None = option("Number of splits, or of seeds on a fixed split.", "N", shown="30")
-    seed: int = SEED
-    split: str = option(
+    runs: int | None = cli.option("Number of splits, or of seeds on a fixed split.", "N", shown="30")
+    seed: int = cli.SEED
+    split: str = cli.option(
         "random (from each class), over-all (from all nodes), public (of Planetoid) or a JSON file.",
         "NAME|FILE",
         default="random",
     )
-    score: str = SCORE
-    device: str = DEVICE
+    score: str = cli.SCORE
+    device: str = cli.DEVICE
 
     def label_counts(self) -> int | tuple[int, ...] | None:
         if self.labels_per_class is None:
@@ -78,28 +60,28 @@ class SplitOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
-class OutputOptions(OptionGroup):
+class OutputOptions(cli.OptionGroup):
     """Output options of `run` and `compare`."""
 
-    out: Path | None = option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
-    latex: Path | None = option("Also write the table for a paper.", "FILE")
-    report: Path | None = option("Also write one HTML page.", "FILE")
-    as_json: bool = AS_JSON
+    out: Path | None = cli.option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
+    latex: Path | None = cli.option("Also write the table for a paper.", "FILE")
+    report: Path | None = cli.option("Also write one HTML page.", "FILE")
+    as_json: bool = cli.AS_JSON
 
 
 def run(
     *,
     context: typer.Context,
     dataset: str | None = DATASET,
-    method: str = option(
+    method: str = cli.option(
         "A name from mtgcn methods, or module:Class for a user-defined method.",
         "NAME",
         default="mt-plus",
-        complete=method_names,
+        complete=cli.method_names,
     ),
-    settings: list[str] | None = SETTINGS,
+    settings: list[str] | None = cli.SETTINGS,
     splits: SplitOptions,
-    files: FileOptions,
+    files: cli.FileOptions,
     output: OutputOptions,
 ) -> None:
     """Fit and score one method on many splits of a named graph or of your own files."""
@@ -109,7 +91,7 @@ def run(
     comparison, notes = _compare([method], dataset, files, splits, output, settings or (), command=context.obj or "")
     [cell] = comparison.cells
     if output.as_json:
-        print_json(asdict(cell) | {"score": comparison.score, "notes": notes, "warnings": comparison.warnings})
+        cli.print_json(asdict(cell) | {"score": comparison.score, "notes": notes, "warnings": comparison.warnings})
     else:
         print_table(cell_table(cell))
 
@@ -118,26 +100,26 @@ def compare(
     *,
     context: typer.Context,
     dataset: str | None = DATASET,
-    methods: str = option(
+    methods: str = cli.option(
         "Comma-separated names from mtgcn methods, or module:Class for user-defined methods.",
         "NAME,NAME…",
         default=DEMONSTRATED,
-        complete=method_lists,
+        complete=cli.method_lists,
     ),
-    settings: list[str] | None = option(
+    settings: list[str] | None = cli.option(
         "A setting of one method (gcn.hidden_channels=32), or of all methods that have it (hidden_channels=32); "
         "may be repeated.",
         "KEY=VALUE",
         "--set",
     ),
-    reference: str | None = option(
+    reference: str | None = cli.option(
         "The method that the others are compared with.",
         "NAME",
         shown="mt-plus, mt-gcn or the first",
-        complete=method_names,
+        complete=cli.method_names,
     ),
     splits: SplitOptions,
-    files: FileOptions,
+    files: cli.FileOptions,
     output: OutputOptions,
 ) -> None:
     """Compare methods on the same splits of a named graph or of your own files: means, intervals, paired
@@ -145,10 +127,10 @@ def compare(
     from mtgcn.report.comparisons import comparison_table
     from mtgcn.report.tables import print_table
 
-    names, command = listed(methods, "methods"), context.obj or ""
+    names, command = cli.listed(methods, "methods"), context.obj or ""
     comparison, notes = _compare(names, dataset, files, splits, output, settings or (), reference, command)
     if output.as_json:
-        print_json(asdict(comparison) | {"notes": notes})
+        cli.print_json(asdict(comparison) | {"notes": notes})
     else:
         print_table(comparison_table(comparison))
 
@@ -163,8 +145,8 @@ def demo() -> None:
     try:
         load(dataset)
     except SourceUnreachable as error:
-        remark(str(error))
-        remark("continuing with the digits of scikit-learn")
+        cli.remark(str(error))
+        cli.remark("continuing with the digits of scikit-learn")
         dataset = "digits"
     print(
         f"Accuracy on {dataset} with 2 labels per class and 30 random splits: a graph convolutional network (gcn),\n"
@@ -174,14 +156,14 @@ def demo() -> None:
         flush=True,
     )
     names = DEMONSTRATED.split(",")
-    comparison, _ = _compare(names, dataset, FileOptions(), SplitOptions("2"), OutputOptions())
+    comparison, _ = _compare(names, dataset, cli.FileOptions(), SplitOptions("2"), OutputOptions())
     print_table(comparison_table(comparison))
 
 
 def _compare(
     names: Sequence[str],
     dataset: str | None,
-    files: FileOptions,
+    files: cli.FileOptions,
     splits: SplitOptions,
     output: OutputOptions,
     settings: Sequence[str] = (),
@@ -249,9 +231,9 @@ def _compare(
     if not output.as_json:
         warnings = [f"warning: {one}" for one in comparison.warnings]
         for message in (*recognised, *(f"note: {note}" for note in notes), *warnings):
-            remark(message)
+            cli.remark(message)
     if written:
-        remark(f"wrote {', '.join(map(str, written))}")
+        cli.remark(f"wrote {', '.join(map(str, written))}")
     return comparison, notes
 
 
@@ -284,38 +266,40 @@ def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tupl
 
 
 def reproduce(
-    suite: str | None = option("A suite of other graphs instead of the paper's tables.", "world", shown=False),
-    table: str | None = option("Tables of the paper, 1 to 5, or digits.", "N,N…", shown="1 to 5"),
-    datasets: str | None = option("Only these datasets.", "NAME,NAME…", shown="those of the paper, or of the suite"),
-    methods: str | None = option(
+    suite: str | None = cli.option("A suite of other graphs instead of the paper's tables.", "world", shown=False),
+    table: str | None = cli.option("Tables of the paper, 1 to 5, or digits.", "N,N…", shown="1 to 5"),
+    datasets: str | None = cli.option(
+        "Only these datasets.", "NAME,NAME…", shown="those of the paper, or of the suite"
+    ),
+    methods: str | None = cli.option(
         "Only these methods, also others than the paper's.", "NAME,NAME…", shown="the paper's, or the suite's"
     ),
-    runs: int | None = option("Runs of each cell.", "N", shown="30; for PubMed and suites 10"),
-    seed: int | None = option("Seed of splits and methods.", "N", shown="0"),
-    protocol: str = option(
+    runs: int | None = cli.option("Runs of each cell.", "N", shown="30; for PubMed and suites 10"),
+    seed: int | None = cli.option("Seed of splits and methods.", "N", shown="0"),
+    protocol: str = cli.option(
         "ours; or paper, the authors' optimistic evaluation: the better peer by test accuracy, the largest of ten "
         "averages.",
         "ours|paper",
         default="ours",
     ),
-    ablation: bool = flag("MT-GCN with parts removed or changed.", "--ablation"),
-    backbones: bool = flag("MT-GCN with other networks, without and with teaching.", "--backbones"),
-    curves: bool = flag("Also draw training curves of MT-GCN at the lowest and highest label rates.", "--curves"),
-    final: bool = flag("Use splits reserved for final figures; refuses development seeds.", "--final"),
-    out: Path | None = option(
+    ablation: bool = cli.flag("MT-GCN with parts removed or changed.", "--ablation"),
+    backbones: bool = cli.flag("MT-GCN with other networks, without and with teaching.", "--backbones"),
+    curves: bool = cli.flag("Also draw training curves of MT-GCN at the lowest and highest label rates.", "--curves"),
+    final: bool = cli.flag("Use splits reserved for final figures; refuses development seeds.", "--final"),
+    out: Path | None = cli.option(
         "Folder for the rows; stored units are not run again.",
         "DIR",
         shown="reproduction; for a suite reproduction-NAME",
     ),
-    workers: int | None = option("Number of processes; rows do not depend on it.", "N", shown="by cores"),
-    ray: str | None = option(
+    workers: int | None = cli.option("Number of processes; rows do not depend on it.", "N", shown="by cores"),
+    ray: str | None = cli.option(
         "Use a Ray cluster instead of --workers: HOST:PORT of its head node, auto for a running cluster on this "
         "machine, local to start one for this command. Rows are the same.",
         "ADDRESS|local",
         shown=False,
     ),
-    threads: int = option("Threads per unit of work; another number gives new rows.", "N", default=1),
-    device: str = DEVICE,
+    threads: int = cli.option("Threads per unit of work; another number gives new rows.", "N", default=1),
+    device: str = cli.DEVICE,
 ) -> None:
     """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
     from mtgcn.environment import chosen_device
@@ -328,9 +312,9 @@ def reproduce(
 
     selection = Selection(
         suite=suite,
-        tables=listed(table, "table"),
-        datasets=listed(datasets, "datasets"),
-        methods=listed(methods, "methods"),
+        tables=cli.listed(table, "table"),
+        datasets=cli.listed(datasets, "datasets"),
+        methods=cli.listed(methods, "methods"),
         runs=runs,
         seed=checked_seed(seed, final=final),
         protocol=cast("Protocol", protocol),  # checked there
@@ -344,40 +328,42 @@ def reproduce(
         if curves:
             chosen_device(found.device.split()[0])  # curves are trained on this machine
         planned = plan(replace(selection, device=found.device))
-        with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
+        with Store(out, warn=lambda message: cli.remark(f"warning: {message}")) as store:
             try:
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
             except KeyboardInterrupt:
                 done = sum(unit.id in store.units for unit in planned.units)
-                remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command resumes")
+                cli.remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command resumes")
                 raise
             text, files = write_reproduction(out, reproduction)
-    remark(f"wrote {', '.join(map(str, files))}")
-    show(*text.split("\n"))
+    cli.remark(f"wrote {', '.join(map(str, files))}")
+    cli.show(*text.split("\n"))
     if reproduction.failures:
         raise InputError("; ".join(reproduction.failures))
 
 
 def arena(
     *,
-    graphs: str = option("Names from mtgcn datasets, or the groups graphs and tables.", "NAME,NAME…", default="graphs"),
-    methods: str | None = option(
+    graphs: str = cli.option(
+        "Names from mtgcn datasets, or the groups graphs and tables.", "NAME,NAME…", default="graphs"
+    ),
+    methods: str | None = cli.option(
         "Names from mtgcn methods, or module:Class for user-defined methods.",
         "NAME,NAME…",
         shown="those of the group",
-        complete=method_lists,
+        complete=cli.method_lists,
     ),
-    labels: str | None = option("Labels per class.", "N,N…", shown="1,2,3,5,10,20; for tables 3,5,20"),
-    runs: int | None = option("Splits of each graph and label rate.", "N", shown="30; for tables 10"),
-    seed: int | None = option("Seed of splits and methods.", "N", shown="0"),
-    final: bool = flag("Use splits and tables reserved for final figures.", "--final"),
-    validation_per_class: int = option("Validation labels, for methods that use them.", "N", default=0),
-    out: Path | None = option("Folder for rows and page; stored units are not run again.", "DIR"),
-    check: Path | None = option("Recompute some of the rows in a folder instead.", "DIR"),
-    score: str = SCORE,
-    workers: int | None = option("Number of processes.", "N", shown="by cores"),
-    ray: str | None = option("Use a Ray cluster instead of --workers.", "ADDRESS|local"),
-    device: str = DEVICE,
+    labels: str | None = cli.option("Labels per class.", "N,N…", shown="1,2,3,5,10,20; for tables 3,5,20"),
+    runs: int | None = cli.option("Splits of each graph and label rate.", "N", shown="30; for tables 10"),
+    seed: int | None = cli.option("Seed of splits and methods.", "N", shown="0"),
+    final: bool = cli.flag("Use splits and tables reserved for final figures.", "--final"),
+    validation_per_class: int = cli.option("Validation labels, for methods that use them.", "N", default=0),
+    out: Path | None = cli.option("Folder for rows and page; stored units are not run again.", "DIR"),
+    check: Path | None = cli.option("Recompute some of the rows in a folder instead.", "DIR"),
+    score: str = cli.SCORE,
+    workers: int | None = cli.option("Number of processes.", "N", shown="by cores"),
+    ray: str | None = cli.option("Use a Ray cluster instead of --workers.", "ADDRESS|local"),
+    device: str = cli.DEVICE,
 ) -> None:
     """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes
     when started again."""
@@ -390,7 +376,7 @@ def arena(
     from mtgcn.report.progress import sweep_progress
     from mtgcn.report.tables import markdown_lines
 
-    names = listed(methods, "methods")
+    names = cli.listed(methods, "methods")
     check_score(score)
     if check is not None:
         _recompute(check, names or [], seed or 0, device)
@@ -398,13 +384,16 @@ def arena(
     if out is None:
         raise InputError("--out is missing; give a folder for the rows")
     try:
-        rates = None if labels is None else [int(part) for part in listed(labels, "labels")]
+        rates = None if labels is None else [int(part) for part in cli.listed(labels, "labels")]
     except ValueError:
         raise InputError(f"labels is {labels!r}; give comma-separated whole numbers, such as 1,5,20") from None
     seed = checked_seed(seed, final=final)
-    with machines(device, 1, workers, ray) as found, Store(out, warn=lambda text: remark(f"warning: {text}")) as store:
+    with (
+        machines(device, 1, workers, ray) as found,
+        Store(out, warn=lambda text: cli.remark(f"warning: {text}")) as store,
+    ):
         units = arena_units(
-            listed(graphs, "graphs"),
+            cli.listed(graphs, "graphs"),
             names,
             rates,
             runs=runs,
@@ -414,14 +403,14 @@ def arena(
         )
         for unit, error in sweep(missing_units(units, store.units), store, found, sweep_progress):
             record_failure(out, unit, error)
-            remark(f"{unit.title}: {error}")
+            cli.remark(f"{unit.title}: {error}")
         stored = stored_arena(out, store.units, seed, score)
     if stored is None:
         raise InputError(f"all {len(units)} units failed; the lines above give the reasons")
-    remark(f"wrote {write_arena(out, stored)}")
+    cli.remark(f"wrote {write_arena(out, stored)}")
     for part in stored.groups.values():
         rankings = rankings_of(part)  # none of two methods, or one cell
-        show(*markdown_lines(rank_table(rankings) if rankings else score_table(part, None)))
+        cli.show(*markdown_lines(rank_table(rankings) if rankings else score_table(part, None)))
 
 
 def _recompute(folder: Path, methods: list[str], seed: int, device: str) -> None:
@@ -434,7 +423,7 @@ def _recompute(folder: Path, methods: list[str], seed: int, device: str) -> None
     for title, stored, here in recomputed(read_units(folder), methods, seed, device_title(chosen_device(device))):
         differs = abs(stored - here) > TOLERANCE
         differing += differs
-        show(f"{title}: stored {100 * stored:.2f} %, here {100 * here:.2f} %{', DIFFERENT' if differs else ''}")
+        cli.show(f"{title}: stored {100 * stored:.2f} %, here {100 * here:.2f} %{', DIFFERENT' if differs else ''}")
     if differing:
         raise InputError(f"{differing} units differ by more than {100 * TOLERANCE:g} point; do not add these rows")
 
@@ -445,7 +434,7 @@ def report(
         help="Folder with a model (mtgcn fit) or with rows (mtgcn reproduce, arena, run or compare).",
         metavar="MODEL|DIR",
     ),
-    out: Path | None = option("File for the page about a model.", "FILE", shown="MODEL/report.html"),
+    out: Path | None = cli.option("File for the page about a model.", "FILE", shown="MODEL/report.html"),
 ) -> None:
     """Write a page about stored results, without running anything.
 
@@ -461,7 +450,7 @@ def report(
         page = out or folder / "report.html"
         check_file(page)
         load_model(folder).report(page)
-        print_result({}, (page,), as_json=False, written=page)
+        cli.print_result({}, (page,), as_json=False, written=page)
         return
     if out is not None:
         raise InputError(f"--out {out} requires a model, which {folder} does not contain; omit it")
@@ -486,4 +475,4 @@ def report(
     if of_sweeps(units) or not written:
         for suite in suites_in(units):
             written += write_report(folder, stored_evidence(units, suite=suite))
-    print_result({}, written, as_json=False, written=" and ".join(map(str, written)))
+    cli.print_result({}, written, as_json=False, written=" and ".join(map(str, written)))
