@@ -1,6 +1,5 @@
 """`mtgcn reproduce`: what it prints and writes. Kills and executors are tested in tests/experiments."""
 
-import csv
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from mtgcn.errors import InputError
 from mtgcn.experiments import curves
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments import reproduce as sweep
+from own_files import read_csv
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +54,7 @@ def test_tables_are_printed_and_written(reproduce, tmp_path):
     stored = rows(tmp_path)
     assert len(stored) == 4 * 2 * 2
     assert {(row["threads"], row["validation"], row["protocol"]) for row in stored} == {(1, 500, "ours")}
-    with (tmp_path / "summary.csv").open() as file:
-        [first, second, *rest] = csv.DictReader(file)
+    first, second, *rest = read_csv(tmp_path / "summary.csv")
     assert len(rest) == 6
     assert (first["method"], first["labels_per_class"], first["runs"]) == ("gcn", "2", "2")
     of_first = [row["accuracy"] for row in stored if row["method"] == "gcn" and row["labels_per_class"] == 2]
@@ -102,8 +101,7 @@ def test_paper_protocol_is_marked_as_optimistic(reproduce, tmp_path):
     assert "## Accuracy on digits (not in the paper) (optimistic)" in out
     assert "OPTIMISTIC" in out
     assert "largest average (optimistic)" in out
-    with (tmp_path / "summary-paper.csv").open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_csv(tmp_path / "summary-paper.csv")
     assert {line["protocol"] for line in lines} == {"paper (optimistic)"}
     stored = [row for row in rows(tmp_path) if row["labels_per_class"] == 2]
     assert len(stored) == 10  # averages of one run each
@@ -142,8 +140,7 @@ def test_suite_has_its_own_page_and_summaries(reproduce, digits_for_cora, execut
     made = [row for row in rows(tmp_path) if row["seed"] == 1_000_000]
     assert {(row["split"], row["labels_per_class"]) for row in made} == {("random", 3), ("random", 20), ("over-all", 5)}
     assert {r["settings"].get("feature_scaling") for r in made if r["method"] == "gcn"} == {"sum", "length", "none"}
-    with (tmp_path / "summary-world.csv").open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_csv(tmp_path / "summary-world.csv")
     assert {line["variant"] for line in lines} == {"lp", "gcn", "gcn, length", "gcn, none", "mt-gcn", "mt-gcn, length"}
     done = len(executed)
     assert reproduce(*small, "--final")[1] == out

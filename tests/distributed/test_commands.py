@@ -1,6 +1,5 @@
 """The commands `shard` and `fit` in one process: files, output and errors."""
 
-import csv
 import json
 import shutil
 
@@ -15,6 +14,7 @@ from mtgcn.errors import GraphNote, InputError
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.io.options import TableOptions
 from mtgcn.workflows.predict import predict_files
+from own_files import read_csv
 from thread_ranks import on_ranks
 
 QUICK = ["--method", "mt-gcn", "--set", "warmup_epochs=3", "--set", "teaching_epochs=2"]
@@ -37,8 +37,7 @@ def fit(folder):
 
 
 def rows_of(path):
-    with path.open() as file:
-        return {row["id"]: row for row in csv.DictReader(file)}
+    return {row["id"]: row for row in read_csv(path)}
 
 
 def test_shard(folder, capsys):
