@@ -16,7 +16,8 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from mtgcn.datasets.catalogue import FINAL_TABLES, GRAPHS, TABLES
 from mtgcn.experiments.protocol import checked_seed
 from mtgcn.experiments.scoring import calibration_error
 from mtgcn.experiments.statistics import summarise
-from mtgcn.graph import UNLABELED, Graph
-from mtgcn.methods import Method, fit_in_chunks, method_from_text, task_of
+from mtgcn.graph import Graph
+from mtgcn.methods import fit_in_chunks, method_from_text, task_of
 from mtgcn.splits import Split, draw_splits
 from mtgcn.training.calibration import AccuracyPrior, matching_temperature, tempered
 from mtgcn.uncertainty.held_out import prediction_sets
@@ -40,18 +41,6 @@ from mtgcn.uncertainty.held_out import prediction_sets
 MIN_TEST = 5  # rows of each class that are left to test
 MAX_TEST = 3000  # nodes
 CLIP = 0.01  # accuracies of 0 and 1 have no density
-
-
-@dataclass(frozen=True)
-class AsFitted:
-    """The attributes of a fitted model that prediction sets need."""
-
-    graph_: Graph
-    method_: Method
-    label_distributions_: Any = None
-    peer_distributions_: Any = None
-    peer_report_: Any = None
-    history_: Any = None
 
 
 def main() -> None:
@@ -204,14 +193,12 @@ def summary(rows: Sequence[Mapping[str, Any]], right: np.ndarray, wrong: np.ndar
 
 def coverage_rows(arguments: argparse.Namespace, seed: int, device: Any) -> Any:
     """Coverage of the true class on test nodes, and the mean size of the sets."""
-    for name in arguments.methods.split(","):
-        for cell in arguments.cells.split(","):
-            dataset, labels_per_class = cell.split(":")
-            graph = load(dataset)
-            splits = draw_splits(graph, int(labels_per_class), arguments.runs, seed)
-            yield {"method": name, "dataset": dataset, "labels per class": int(labels_per_class)} | coverage_of(
-                graph, splits, name, seed, device, arguments
-            )
+    for name, cell in product(arguments.methods.split(","), arguments.cells.split(",")):
+        dataset, labels_per_class = cell.split(":")
+        graph = load(dataset)
+        splits = draw_splits(graph, int(labels_per_class), arguments.runs, seed)
+        row = {"method": name, "dataset": dataset, "labels per class": int(labels_per_class)}
+        yield row | coverage_of(graph, splits, name, seed, device, arguments)
 
 
 def coverage_of(
@@ -226,7 +213,7 @@ def coverage_of(
         if len(np.unique(graph.labels[drawn])) < graph.num_classes:
             continue  # a class without a label cannot be learned
         given = Split(drawn, np.empty(0, dtype=np.int64), np.setdiff1d(graph.known, drawn))
-        model = AsFitted(labelled_graph(graph, given), method_from_text(name, arguments.set))
+        model = measuring.AsFitted(measuring.labelled_graph(graph, given.train), method_from_text(name, arguments.set))
         sets = prediction_sets(model, arguments.coverage, seed=seed, device=device)
         covered.append(float(sets.contains[given.test, graph.labels[given.test]].mean()))
         sizes.append(float(sets.sizes[given.test].mean()))
@@ -239,13 +226,6 @@ def coverage_of(
         "classes in a set": summarise(sizes).mean,
         "per run": {"covered": covered, "sizes": sizes},
     }
-
-
-def labelled_graph(graph: Graph, split: Split) -> Graph:
-    """The graph with the training labels alone."""
-    labels = np.full(graph.num_nodes, UNLABELED)
-    labels[split.train] = graph.labels[split.train]
-    return replace(graph, labels=labels)
 
 
 if __name__ == "__main__":

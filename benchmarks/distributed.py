@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
+import measuring
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
@@ -258,15 +259,9 @@ def worker(folder: Path, epochs: int, *, idle: bool) -> None:
             names = (f"seconds_{phase}", f"processor_seconds_{phase}", f"bytes_sent_{phase}")
             measured |= dict(zip(names, some.min(axis=0).tolist(), strict=True))
         measured["boundary"] = graphs[0].communicator.boundary_size
-    measured["peak_bytes"] = peak_bytes()
+    measured["peak_bytes"] = measuring.peak_memory()
     (folder / f"worker-{ranks.rank}.json").write_text(json.dumps(measured), encoding="utf-8")
     ranks.end()
-
-
-def peak_bytes() -> int:
-    """The most this process ever held in memory."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 if __name__ == "__main__":

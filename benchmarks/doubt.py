@@ -11,7 +11,6 @@ noise rate come first, by normalised margin. Seed 77 served to choose the rankin
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import measuring
@@ -22,8 +21,8 @@ from mtgcn.datasets import load
 from mtgcn.datasets.catalogue import NAMES
 from mtgcn.estimator.classifier import MutualTeachingClassifier
 from mtgcn.experiments.protocol import checked_seed
-from mtgcn.graph import UNLABELED, Graph
-from mtgcn.methods import Method, method_from_text
+from mtgcn.graph import Graph
+from mtgcn.methods import method_from_text
 from mtgcn.splits import draw_splits
 from mtgcn.uncertainty.suggestions import probabilities_without_label
 
@@ -34,15 +33,6 @@ except ImportError:
 
 GRAPHS = "cora,citeseer,pubmed,amazon-photo,blogcatalog,dblp"
 TABLES = "digits,wine,breast_cancer,iris"
-
-
-@dataclass(frozen=True)
-class AsFitted:
-    """The attributes of a fitted model that are needed to hold out its labels."""
-
-    graph_: Graph
-    method_: Method
-    parameters_: None = None
 
 
 def main() -> None:
@@ -58,22 +48,18 @@ def main() -> None:
     )
     seed = checked_seed(arguments.seed, final=False)
     device, facts = measuring.start(arguments, "cleanlab")
-    method, rows = method_from_text(arguments.method, ()), []
+    method = method_from_text(arguments.method, ())
+    found: dict[str, list[dict[str, float]]] = {}
     for name in arguments.datasets.split(","):
-        graph, found = graph_named(name), []
+        graph, found[name] = graph_named(name), []
         for run, split in enumerate(draw_splits(graph, arguments.labels, arguments.runs, seed)):
             labels, flipped = flipped_labels(graph, split.train, arguments.share, [seed, run])
             nodes, probabilities = probabilities_without_label(
-                AsFitted(graph.with_labels(labels), method), seed=seed, device=device
+                measuring.AsFitted(graph.with_labels(labels), method), seed=seed, device=device
             )
-            found.append(precisions(labels[nodes], probabilities, np.isin(nodes, flipped)))
-        rows.append({"dataset": name} | {key: float(np.mean([run[key] for run in found])) for key in found[0]})
-        rows[-1]["per run"] = found
+            found[name].append(precisions(labels[nodes], probabilities, np.isin(nodes, flipped)))
         print(f"{name} done", file=sys.stderr, flush=True)
-    means = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key not in ("dataset", "per run")}
-    rows.append({"dataset": "mean", **means, "per run": []})
-    measuring.show_table([{key: value for key, value in row.items() if key != "per run"} for row in rows])
-    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
+    measuring.write_json(arguments.json, {"machine": facts, "rows": measuring.means_by_dataset(found)})
 
 
 def graph_named(name: str) -> Graph:
@@ -88,8 +74,7 @@ def flipped_labels(graph: Graph, labelled: np.ndarray, share: float, seed: list[
     """Labels of these nodes, some of another class, drawn uniformly; and the nodes with another class."""
     random = np.random.default_rng(seed)
     flipped = random.choice(labelled, max(1, round(share * len(labelled))), replace=False)
-    labels = np.full(graph.num_nodes, UNLABELED)
-    labels[labelled] = graph.labels[labelled]
+    labels = measuring.labelled_graph(graph, labelled).labels.copy()
     labels[flipped] = (labels[flipped] + random.integers(1, graph.num_classes, len(flipped))) % graph.num_classes
     return labels, flipped
 

@@ -11,8 +11,10 @@ import resource
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import mean
 from time import perf_counter
 from typing import Any
 
@@ -20,10 +22,9 @@ import numpy as np
 import torch
 
 from mtgcn import environment
+from mtgcn.graph import UNLABELED, Graph
 from mtgcn.memory import keep_freed_blocks
-from mtgcn.methods import Method, fit_in_chunks
-from mtgcn.task import Prediction, Task
-from mtgcn.training import loop
+from mtgcn.methods import Method
 from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
@@ -112,35 +113,6 @@ def finish_pending_work(device: torch.device | str) -> None:
         torch.cuda.synchronize(device)
 
 
-def epoch_seconds(method: Method, task: Task) -> tuple[np.ndarray, Prediction]:
-    """When each epoch of a fit was done, in seconds since the first one was; and what was fitted.
-
-    Read from the progress reports of the training loop, so that set-up is not in it.
-    """
-    finished: list[float] = []
-
-    def note(done: int, total: int) -> None:
-        finish_pending_work(task.device)
-        finished.append(perf_counter())
-
-    usual = loop.EPOCHS_BETWEEN_REPORTS
-    loop.EPOCHS_BETWEEN_REPORTS = 1
-    try:
-        with progress_callbacks(note):
-            prediction = fit_in_chunks(method, task)
-    finally:
-        loop.EPOCHS_BETWEEN_REPORTS = usual
-    return np.array(finished) - finished[0], prediction
-
-
-def copy_bandwidth(device: torch.device | str = "cpu", size: int = GIB // 4) -> float:
-    """Bytes per second that a large copy reads and writes, the best of several."""
-    source = torch.ones(size, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    best = min(timed(target.copy_, source, device=device)[1] for _ in range(8))
-    return 2 * size / best
-
-
 def resident_memory() -> int:
     """Bytes of this process that lie in memory now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -198,6 +170,36 @@ def show_table(rows: Sequence[dict[str, Any]]) -> None:
     print(flush=True)
 
 
+def means_by_dataset(found: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
+    """Prints the means over the runs of each dataset and over all datasets; returns them with each run."""
+    rows = [
+        {"dataset": name} | {key: mean(run[key] for run in runs) for key in runs[0]} for name, runs in found.items()
+    ]
+    rows.append({"dataset": "mean"} | {key: mean(row[key] for row in rows) for key in rows[0] if key != "dataset"})
+    show_table(rows)
+    return [row | {"per run": found.get(row["dataset"], [])} for row in rows]
+
+
+@dataclass(frozen=True)
+class AsFitted:
+    """The attributes of a fitted model that are needed to hold out its labels."""
+
+    graph_: Graph
+    method_: Method
+    parameters_: Any = None
+    label_distributions_: Any = None
+    peer_distributions_: Any = None
+    peer_report_: Any = None
+    history_: Any = None
+
+
+def labelled_graph(graph: Graph, nodes: np.ndarray) -> Graph:
+    """The graph with the labels of these nodes alone."""
+    labels = np.full(graph.num_nodes, UNLABELED)
+    labels[nodes] = graph.labels[nodes]
+    return graph.with_labels(labels)
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
@@ -215,8 +217,8 @@ def write_json(path: Path | None, content: dict[str, Any]) -> None:
 def command(typed: Sequence[str]) -> str:
     """The command line without `--json`.
 
-    >>> command(["benchmarks/speed.py", "--single", "--json", "speed.json"])
-    'python benchmarks/speed.py --single'
+    >>> command(["benchmarks/explain.py", "--timed", "--json", "explain.json"])
+    'python benchmarks/explain.py --timed'
     """
     program, *given = typed
     for place, option in enumerate(given):

@@ -10,12 +10,12 @@ machine.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 import torch
 
@@ -43,15 +43,15 @@ def fitted_cell(dataset: str, labels_per_class: int, method: str, runs: int, see
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--datasets", default=",".join(dataset for dataset, _ in CELLS))
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--against", type=Path, help="compare with the result in this file; differences end with 1")
-    arguments = parser.parse_args()
+    arguments = measuring.arguments(
+        __doc__,
+        datasets=",".join(dataset for dataset, _ in CELLS),
+        methods=",".join(METHODS),
+        runs=5,
+        seed=0,
+        threads=1,
+        against=(Path, "compare with the result in this file; differences end with 1"),
+    )
     torch.set_num_threads(arguments.threads)
     before = json.loads(arguments.against.read_text())["cells"] if arguments.against else {}
     cells: dict[str, Any] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from doubt import GRAPHS, TABLES, graph_named
 
 from mtgcn.experiments.protocol import checked_seed
-from mtgcn.graph import UNLABELED, Graph
+from mtgcn.graph import Graph
 from mtgcn.methods import Method, method_from_text
 from mtgcn.splits import draw_splits
 from mtgcn.uncertainty.held_out import MORE_LABELS, expected_accuracy, fits_without, why_not_measurable
@@ -36,9 +36,10 @@ def main() -> None:
     )
     seed = checked_seed(arguments.seed, final=False)
     device, facts = measuring.start(arguments)
-    method, rows = method_from_text(arguments.method, ()), []
+    method = method_from_text(arguments.method, ())
+    found: dict[str, list[dict[str, float]]] = {}
     for name in arguments.datasets.split(","):
-        graph, found = graph_named(name), []
+        graph, found[name] = graph_named(name), []
         for run, split in enumerate(draw_splits(graph, arguments.labels, arguments.runs, seed)):
             order = label_order(graph, split.train, [seed, run])
             stop = stopping_point(graph, order, method, seed, device)
@@ -47,14 +48,9 @@ def main() -> None:
             saved = 100 * (1 - stop / len(order))
             values = (len(order), stop, saved, early, full, full - early)
             keys = ("labels", "stop", "saved", "accuracy at stop", "accuracy at end", "lost")
-            found.append(dict(zip(keys, map(float, values), strict=True)))
-        rows.append({"dataset": name} | {key: float(np.mean([run[key] for run in found])) for key in found[0]})
-        rows[-1]["per run"] = found
+            found[name].append(dict(zip(keys, map(float, values), strict=True)))
         print(f"{name} done", file=sys.stderr, flush=True)
-    means = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key not in ("dataset", "per run")}
-    rows.append({"dataset": "mean", **means, "per run": []})
-    measuring.show_table([{key: value for key, value in row.items() if key != "per run"} for row in rows])
-    measuring.write_json(arguments.json, {"machine": facts, "rows": rows})
+    measuring.write_json(arguments.json, {"machine": facts, "rows": measuring.means_by_dataset(found)})
 
 
 def label_order(graph: Graph, labelled: np.ndarray, seed: list[int]) -> np.ndarray:
@@ -68,7 +64,7 @@ def label_order(graph: Graph, labelled: np.ndarray, seed: list[int]) -> np.ndarr
 def stopping_point(graph: Graph, order: np.ndarray, method: Method, seed: int, device: object) -> int:
     """Number of labels at which there are enough, or all."""
     for count in range(FIRST_PER_CLASS * graph.num_classes, len(order), MORE_LABELS):
-        some = with_labels(graph, order[:count])
+        some = measuring.labelled_graph(graph, order[:count])
         if why_not_measurable(some, method) is None:
             gain = expected_accuracy(some, method, seed=seed, device=device).gain
             if gain is not None and gain.enough:
@@ -77,14 +73,8 @@ def stopping_point(graph: Graph, order: np.ndarray, method: Method, seed: int, d
 
 
 def accuracy(graph: Graph, labelled: np.ndarray, test: np.ndarray, method: Method, seed: int, device: object) -> float:
-    fit = fits_without(with_labels(graph, labelled), method, [labelled[:0]], seed, device).probabilities[0]
+    fit = fits_without(measuring.labelled_graph(graph, labelled), method, [labelled[:0]], seed, device).probabilities[0]
     return 100 * float((fit[test].argmax(axis=1) == graph.labels[test]).mean())
-
-
-def with_labels(graph: Graph, labelled: np.ndarray) -> Graph:
-    labels = np.full(graph.num_nodes, UNLABELED)
-    labels[labelled] = graph.labels[labelled]
-    return graph.with_labels(labels)
 
 
 if __name__ == "__main__":

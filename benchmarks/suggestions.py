@@ -1,26 +1,23 @@
-"""Accuracy against labels: the nodes `mtgcn suggest` names, and nodes picked otherwise.
+"""Accuracy against labels: the nodes `mtgcn suggest` names, and nodes picked at random.
 
     python benchmarks/suggestions.py                                             # the three datasets, mt-plus
-    python benchmarks/suggestions.py --datasets cora --runs 20 --rules random,suggest,doubt,central
     python benchmarks/suggestions.py --json FILE --svg docs/images/suggestions.svg
 
 Each run starts from a few labels of every class. In every round each rule sees its own fit, picks as many nodes as
 there are classes and gets their labels. Half of the nodes can never be picked, and accuracy is measured on those
-alone: a rule that picks hard nodes would otherwise remove them from the test set. All runs of all rules are one stack.
+alone: a rule that picks hard nodes would otherwise remove them from the test set. All runs of both rules are one stack.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import measuring
 import numpy as np
-from scipy.stats import rankdata
 
 from mtgcn.datasets import load
 from mtgcn.experiments.protocol import checked_seed
@@ -35,57 +32,7 @@ from mtgcn.uncertainty.suggestions import centrality, choose, smoothed_features,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLES = {
-    "suggest": "mtgcn suggest",
-    "random": "at random",
-    "doubt": "most in doubt",
-    "central": "in doubt and central",
-}
-DASHES = {"suggest": "-", "random": "--", "doubt": ":", "central": "-."}
-
-
-@dataclass(frozen=True)
-class Situation:
-    """All that a rule may look at when it picks."""
-
-    graph: Graph
-    looks: np.ndarray
-    central: np.ndarray
-    uncertainty: np.ndarray
-    labelled: np.ndarray
-    free: np.ndarray  # whether a node may be picked
-    count: int
-    random: np.random.Generator
-
-
-def suggested(now: Situation) -> np.ndarray:
-    chosen = choose(now.graph, now.looks, now.central, now.uncertainty, now.labelled, now.free, now.count)
-    return np.array([choice.node for choice in chosen])
-
-
-def picked_at_random(now: Situation) -> np.ndarray:
-    return now.random.choice(np.flatnonzero(now.free), now.count, replace=False)
-
-
-def most_in_doubt(now: Situation) -> np.ndarray:
-    return _best(now, now.uncertainty)
-
-
-def in_doubt_and_central(now: Situation) -> np.ndarray:
-    """The sum of the ranks by doubt and by PageRank, after Cai et al. (2017)."""
-    return _best(now, rankdata(now.uncertainty) + rankdata(now.central))
-
-
-def _best(now: Situation, score: np.ndarray) -> np.ndarray:
-    return np.argsort(np.where(now.free, -score, np.inf), kind="stable")[: now.count]
-
-
-RULES: dict[str, Callable[[Situation], np.ndarray]] = {
-    "suggest": suggested,
-    "random": picked_at_random,
-    "doubt": most_in_doubt,
-    "central": in_doubt_and_central,
-}
+TITLES = {"suggest": "mtgcn suggest", "random": "at random"}
 
 
 @dataclass
@@ -103,7 +50,6 @@ def main() -> None:
     arguments = measuring.arguments(
         __doc__,
         datasets="cora,citeseer,pubmed",
-        rules=("suggest,random", f"of {', '.join(RULES)}"),
         method="mt-plus",
         start=(2, "labels per class that a run starts from"),
         rounds=6,
@@ -115,14 +61,13 @@ def main() -> None:
     )
     seed = checked_seed(arguments.seed, final=False)
     device, facts = measuring.start(arguments)
-    rules = arguments.rules.split(",")
     curves, rows = {}, []
     for dataset in arguments.datasets.split(","):
         graph = load(dataset)
-        done = simulate(graph, rules, arguments, seed, device)
+        done = simulate(graph, arguments, seed, device)
         curves[dataset] = {
             "labels": [graph.num_classes * (arguments.start + number) for number in range(arguments.rounds + 1)],
-            "accuracy": {rule: [one.accuracy for one in done if one.rule == rule] for rule in rules},
+            "accuracy": {rule: [one.accuracy for one in done if one.rule == rule] for rule in TITLES},
         }
         rows += compared(dataset, curves[dataset]["accuracy"])
     measuring.show_table(rows)
@@ -132,15 +77,13 @@ def main() -> None:
             picture(curves, arguments.method).savefig(arguments.svg, metadata={"Date": None})
 
 
-def simulate(
-    graph: Graph, rules: Sequence[str], arguments: argparse.Namespace, seed: int, device: Any
-) -> list[Simulation]:
+def simulate(graph: Graph, arguments: argparse.Namespace, seed: int, device: Any) -> list[Simulation]:
     """Every rule in every run, round after round."""
     simulations = []
     for run, split in enumerate(draw_splits(graph, arguments.start, arguments.runs, seed)):
         shuffled = np.random.default_rng([seed, run]).permutation(split.test)
         test = shuffled[: len(shuffled) // 2]
-        simulations += [Simulation(rule, run, split.train, test) for rule in rules]
+        simulations += [Simulation(rule, run, split.train, test) for rule in TITLES]
     looks, central = smoothed_features(graph), centrality(graph)
     method = method_from_text(arguments.method, arguments.set)
     for round_number in range(arguments.rounds + 1):
@@ -159,18 +102,14 @@ def simulate(
                 continue
             free = np.zeros(graph.num_nodes, dtype=bool)
             free[np.setdiff1d(graph.known, np.concatenate([one.labelled, one.test]))] = True
-            peers = None if answer.peers is None else answer.peers[place]
-            now = Situation(
-                graph=graph,
-                looks=looks,
-                central=central,
-                uncertainty=uncertainty_of(probabilities, peers),
-                labelled=one.labelled,
-                free=free,
-                count=graph.num_classes,
-                random=np.random.default_rng([seed, one.run, round_number]),
-            )
-            one.labelled = np.concatenate([one.labelled, RULES[one.rule](now)])
+            if one.rule == "random":
+                random = np.random.default_rng([seed, one.run, round_number])
+                picked = random.choice(np.flatnonzero(free), graph.num_classes, replace=False)
+            else:
+                uncertainty = uncertainty_of(probabilities, None if answer.peers is None else answer.peers[place])
+                found = choose(graph, looks, central, uncertainty, one.labelled, free, graph.num_classes)
+                picked = np.array([choice.node for choice in found])
+            one.labelled = np.concatenate([one.labelled, picked])
         print(f"{graph.name}: round {round_number} of {arguments.rounds}", file=sys.stderr, flush=True)
     return simulations
 
@@ -182,12 +121,10 @@ def compared(dataset: str, accuracy: dict[str, list[list[float]]]) -> list[dict[
     for rule, means in of_run.items():
         row: dict[str, Any] = {"dataset": dataset, "picked": TITLES[rule], "accuracy, %": 100 * summarise(means).mean}
         row["last round, %"] = 100 * float(np.mean([run[-1] for run in accuracy[rule]]))
-        if "random" in of_run:
-            gain = paired_difference(means, of_run["random"])
-            low, high = gain.ci95
-            text = f"{100 * gain.mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-            row["above random, 95 %"] = "" if rule == "random" else text
-        rows.append(row)
+        gain = paired_difference(means, of_run["random"])
+        low, high = gain.ci95
+        text = f"{100 * gain.mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+        rows.append(row | {"above random, 95 %": "" if rule == "random" else text})
     return rows
 
 

@@ -7,16 +7,20 @@ Each fit (`mt-plus`, 60 labels, empty cache) runs in a new process; the median o
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 from statistics import median
-from time import perf_counter
 
+import measuring
 import numpy as np
 import scipy.sparse as sp
+
+from mtgcn.graph import Graph
+from mtgcn.methods import create, fit_in_chunks
+from mtgcn.splits import Split
+from mtgcn.task import observe
 
 VARIANTS = {
     "two threads that spin (0.7.0)": {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "300000"},  # libgomp's default
@@ -28,11 +32,6 @@ VARIANTS = {
 
 def one_fit() -> float:
     """The seconds of one fit."""
-    from mtgcn.graph import Graph
-    from mtgcn.methods import create, fit_in_chunks
-    from mtgcn.splits import Split
-    from mtgcn.task import observe
-
     random, nodes, classes = np.random.default_rng(0), 1912, 3
     labels = np.arange(nodes) % classes
     ends = random.integers(0, nodes, (2, 60_000))
@@ -41,9 +40,7 @@ def one_fit() -> float:
     features = random.random((nodes, 128)) + 0.2 * (labels[:, None] == np.arange(128) % classes)
     graph = Graph(adjacency.maximum(adjacency.T), features, labels)
     task = observe(graph, [Split(np.arange(60), [], np.arange(60, nodes))], seed=0)
-    start = perf_counter()
-    fit_in_chunks(create("mt-plus"), task)
-    return perf_counter() - start
+    return measuring.timed(fit_in_chunks, create("mt-plus"), task)[1]
 
 
 def timed(environment: dict[str, str], limit: float) -> float:
@@ -60,32 +57,31 @@ def timed(environment: dict[str, str], limit: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--loads", default="0,4,8", help="numbers of busy processes")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=120, help="seconds after which a fit is stopped")
-    parser.add_argument("--one", action="store_true", help="print the seconds of one fit")
-    given = parser.parse_args()
+    given = measuring.arguments(
+        __doc__,
+        loads=("0,4,8", "numbers of busy processes"),
+        repeats=3,
+        limit=(120.0, "seconds after which a fit is stopped"),
+        one=(False, "print the seconds of one fit"),
+    )
     if given.one:
         print(one_fit())
         return
     loads = [int(load) for load in given.loads.split(",")]
-    print("| threads |", " | ".join(f"{load} busy processes" for load in loads), "|")
-    print("| --- |" + " ---: |" * len(loads))
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    rows: dict[str, list[str]] = {name: [] for name in VARIANTS}
+    rows: dict[str, dict[str, str]] = {name: {"threads": name} for name in VARIANTS}
     for load in loads:
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(load)]
         try:
             for name, variables in VARIANTS.items():
                 seconds = [timed({**plain, **variables}, given.limit) for _ in range(given.repeats)]
-                rows[name].append(f"{median(seconds):.1f} s" if median(seconds) < given.limit else f"> {given.limit} s")
+                found = f"{median(seconds):.1f} s" if median(seconds) < given.limit else f"> {given.limit} s"
+                rows[name][f"{load} busy processes"] = found
         finally:
             for process in busy:
                 process.kill()
                 process.wait()
-    for name, found in rows.items():
-        print(f"| {name} |", " | ".join(found), "|")
+    measuring.show_table(list(rows.values()))
 
 
 if __name__ == "__main__":

@@ -76,12 +76,12 @@ def test_tables_of_times_name_their_numbers():
 
 
 def test_times_of_another_command_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["benchmarks/speed.py", "--single", "--json", "x.json"])
+    monkeypatch.setattr(sys, "argv", ["benchmarks/explain.py", "--timed", "--json", "x.json"])
     measuring.write_json(tmp_path / "measurements" / "x.json", {"rows": [1]})
     page = tmp_path / "page.md"
-    text = "`python benchmarks/speed.py{}`:\n\n{}\n\n| a |\n| --- |\n| 1 s |\n"
+    text = "`python benchmarks/explain.py{}`:\n\n{}\n\n| a |\n| --- |\n| 1 s |\n"
     right = "Numbers: [measurements/x.json](measurements/x.json)."
-    for options, mark, found in ((" --single", right, 0), ("", right, 1), ("", TIMES_NOT_KEPT, 0), ("", "Words.", 1)):
+    for options, mark, found in ((" --timed", right, 0), ("", right, 1), ("", TIMES_NOT_KEPT, 0), ("", "Words.", 1)):
         page.write_text(text.format(options, mark), encoding="utf-8")
         assert len(list(times_without_source(page))) == found
 

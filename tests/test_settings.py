@@ -58,10 +58,10 @@ def test_parse_none():
     [
         ("epochs", "setting 'epochs' has no '='; write key=value"),
         ("epohcs=5", "unknown setting 'epohcs'; did you mean 'epochs'?"),
-        ("epochs=5.5", "setting epochs='5.5' is not of type int; give one that is"),
-        ("per_class=many", r"not of type int \| none"),
-        ("mutual=perhaps", "not of type bool"),
-        ("output=last", r"not of type 'mean' \| 'first'"),
+        ("epochs=5.5", "epochs is '5.5'; give a whole number"),
+        ("per_class=many", "per_class is 'many'; give a whole number or none"),
+        ("mutual=perhaps", "mutual is 'perhaps'; give true or false"),
+        ("output=last", "output is 'last'; choose from mean, first"),
         ("epochs=1 epochs=2", "'epochs' is given twice"),
     ],
 )

@@ -12,10 +12,10 @@ from mtgcn.splits import draw_splits
 from mtgcn.task import MISSING, Nodes, PeerReport, Prediction, Task, observe, run_seed
 
 
-def everything_in_reach(root):
-    """Every object reachable from `root`, through attributes, containers, closures, the arrays that views share and the
-    memory of tensors; without types and modules."""
-    seen, waiting = {}, [root]
+def contents(root):
+    """Counts the numbers, texts and pieces of memory reachable from `root`, through attributes, containers, closures,
+    the arrays that views share and the memory of tensors; without types and modules."""
+    found, seen, waiting = Counter(), {}, [root]
     while waiting:
         thing = waiting.pop()
         if id(thing) in seen or isinstance(thing, (type, ModuleType, BuiltinFunctionType)):
@@ -27,21 +27,18 @@ def everything_in_reach(root):
             continue
         waiting += gc.get_referents(thing)
         if isinstance(thing, np.ndarray):
+            found[thing.tobytes()] += 1
             waiting.append(thing.base)
-        if isinstance(thing, torch.Tensor):
+        elif isinstance(thing, torch.Tensor):
             memory = torch.empty(0, dtype=torch.uint8).set_(thing.untyped_storage())
             waiting += [memory.cpu().numpy().copy(), thing.grad]
-    return list(seen.values())
-
-
-def raw_memory(things):
-    for thing in things:
-        if isinstance(thing, np.ndarray):
-            yield thing.tobytes()
         elif isinstance(thing, (bytes, bytearray, memoryview)):
-            yield bytes(thing)
+            found[bytes(thing)] += 1
+        elif isinstance(thing, (int, float, str)):
+            found[repr(thing).encode()] += 1
         elif isinstance(thing, (list, tuple)) and thing and all(isinstance(item, int) for item in thing):
-            yield np.array(thing).tobytes()
+            found[np.array(thing).tobytes()] += 1
+    return found
 
 
 @pytest.fixture
@@ -56,12 +53,6 @@ def graph():
 @pytest.fixture
 def splits(graph):
     return draw_splits(graph, 2, runs=3, seed=0, validation=5)
-
-
-def contents(root):
-    things = everything_in_reach(root)
-    plain = (repr(thing).encode() for thing in things if isinstance(thing, (int, float, str)))
-    return Counter(raw_memory(things)) + Counter(plain)
 
 
 @pytest.fixture

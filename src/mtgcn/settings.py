@@ -71,11 +71,6 @@ class _Kind:
         """Whether a value is a finite number of this type within the bounds."""
         return self.fits(value) and math.isfinite(value) and all(one.holds(value, one.limit) for one in self.bounds)
 
-    @property
-    def title(self) -> str:
-        """The name of the type in code."""
-        return " | ".join(map(repr, self.choices)) or str(getattr(self.type, "__name__", self.type))
-
 
 def _is_number(value: Any, kind: type = numbers.Real) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)  # includes NumPy's numbers
@@ -136,7 +131,8 @@ def _kinds(declared: Any, bounds: tuple[Bound, ...] = ()) -> Iterator[_Kind]:
         )
     else:
         kind = next((kind for kind in _KINDS if kind.type == declared), _Kind(declared, ""))
-        yield replace(kind, words=kind.words or kind.title, bounds=bounds if declared in (int, float) else ())
+        words = kind.words or str(getattr(declared, "__name__", declared))
+        yield replace(kind, words=words, bounds=bounds if declared in (int, float) else ())
 
 
 class Settings:
@@ -189,8 +185,7 @@ def parse_settings(settings_class: type, assignments: Iterable[str]) -> dict[str
             except (ValueError, KeyError):
                 continue
         else:
-            title = " | ".join(kind.title for kind in settable[key]).replace("NoneType", "none")
-            raise InputError(f"setting {key}={shown(text)} is not of type {title}; give one that is")
+            raise InputError(f"{key} is {shown(text)}; {_remedy(settable[key])}")
     return values
 
 

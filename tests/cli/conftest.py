@@ -81,6 +81,13 @@ def own(tmp_path, make_graph):
     return OwnFiles(tmp_path, make_graph)
 
 
+@pytest.fixture
+def quick_run(own):
+    """A quick experiment on these files, which prints a warning to standard error."""
+    options = ["--edges", own.edges, "--labels", own.labels, "--unknown-nodes", "add"]
+    return ["run", *options, "--method", "lp", "--labels-per-class", "1", "--runs", "2", "--device", "cpu"]
+
+
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory, make_graph):
     """Files and their model; tests must not change them."""

@@ -1,6 +1,8 @@
 """Experiments and lists from the command line: what is printed where, and the exit status."""
 
 import json
+import socket
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -88,25 +90,40 @@ def test_validation_nodes_are_never_scored(succeeds, tmp_path, options, validati
     [
         (["run", "--dataset", "digit", "--labels-per-class", "2"], "unknown dataset 'digit'; did you mean 'digits'?"),
         ([*RUN_DIGITS, "--method", "mtgcn"], "unknown method 'mtgcn'; did you mean 'mt-gcn'?"),
-        ([*RUN_DIGITS, "--labels-per-class", "900"], "labels-per-class 900 exceeds the 178 nodes of class '0'; lower"),
         ([*RUN_DIGITS, "--labels-per-class", "two"], "labels-per-class is 'two'; give a whole number"),
-        ([*RUN_DIGITS, "--validation-per-class", "173"], "validation-per-class 173 exceeds the 172 nodes of class '8'"),
-        ([*RUN_DIGITS, "--validation-per-class", "-1"], "validation-per-class is -1; give at least 0"),
         ([*RUN_DIGITS, "--runs", "many"], "'--runs'"),
         ([*RUN_DIGITS, "--device", "gpu"], "unknown device 'gpu'"),
         ([*RUN_DIGITS, "--split", "nowhere.json"], "split 'nowhere.json' is neither"),
         (["run"], "no graph; give either --dataset or files"),
         ([*RUN_DIGITS, "--edges", "e.csv"], "two graphs; give either --dataset or files"),
-        (["compare", "--edges", "e.csv", "--split", "public"], "--split public requires --dataset"),
         (["fit", "--edges", "e.csv"], "--out is missing; give a folder for the model"),
         (["predict", "model"], "Missing option '--out'"),
         (["runs"], "No such command 'runs'"),
         (["compare", "--dataset", "digits", "--methods", "gcn,gcn"], "methods names 'gcn' twice; name it once"),
-        (["compare", "--dataset", "digits", "--methods", "gcn,,mt-gcn"], "methods 'gcn,,mt-gcn' has an empty name"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(fails, arguments, message):
     fails(message, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dataset", "digits", "--edges", "edges.csv"], "give one of them"),
+        (["--host", "0.0.0.0"], "address that others use"),
+        (["--host", "no.such.host.invalid"], "give another --host or --port"),
+    ],
+)
+def test_studio_that_cannot_start(fails, tmp_path, options, message):
+    fails(message, "studio", "--no-browser", "--project", tmp_path / "project", *options)
+    assert not (tmp_path / "project").exists()
+
+
+def test_studio_without_port_or_package(fails, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        fails("give another --host or --port", "studio", "--port", taken.getsockname()[1])
+    monkeypatch.setitem(sys.modules, "nicegui", None)
+    fails("NiceGUI, which is not installed; pip install 'mtgcn[studio]'", "studio")
 
 
 def test_interruption(mtgcn_command, monkeypatch):

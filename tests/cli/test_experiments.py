@@ -1,7 +1,6 @@
-"""`mtgcn run` and `compare` on own files."""
+"""`mtgcn run` and `compare` on own files, and `mtgcn arena`."""
 
 import json
-import os
 
 import pytest
 
@@ -76,9 +75,6 @@ def test_few_scored_nodes_warn(mtgcn_command, own):
         (["--out", "nodes.csv"], "nodes.csv is a file; give a folder for rows"),
         (["--reference", "gcn"], "unknown reference 'gcn'; choose from lp, logistic"),
         (["--set", "gcn.epochs=3"], "unknown method in --set gcn.epochs=3: 'gcn'; choose from lp, logistic"),
-        (["--set", "epochs=3"], "unknown setting 'epochs'"),
-        (["--set", "lp.alpha"], "setting 'alpha' has no '='"),
-        (["--set", "alpha=many"], "setting alpha='many' is not of type float"),
     ],
 )
 def test_invalid_options(fails, own, tmp_path, monkeypatch, arguments, message):
@@ -118,23 +114,76 @@ def test_duplicate_setting():
         configured_methods(["lp"], ["alpha=1", "lp.alpha=2"])
 
 
-def test_failed_write_lists_written_files(mtgcn_command, own, tmp_path, monkeypatch):
-    latex, report, real = tmp_path / "table.tex", tmp_path / "page.html", os.replace
-
-    def full(source, target):
-        if str(target) == str(report):
-            raise OSError(28, "No space left on device")
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
-    status, _, err = mtgcn_command("compare", *own, *FAST, "--latex", latex, "--report", report)
-    message = f"cannot write {report}: No space left on device; free some space, or give another path"
-    assert (status, err) == (2, f"mtgcn: error: {message}. Written before that: {latex}\n")
-    assert latex.exists()
-
-
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_final_seeds_are_refused(command, fails, tmp_path):
     missing = ["--edges", tmp_path / "no.csv", "--labels", tmp_path / "none.csv"]
     message = "seed 1000000 is reserved for mtgcn reproduce --final"
     fails(message, command, *missing, "--seed", 1_000_000)
+
+
+# arena
+
+
+ARENA = ["--graphs", "digits", "--methods", "lp,ppr,sgc", "--labels", "2,5", "--runs", "2", "--device", "cpu"]
+
+
+@pytest.fixture
+def rows_folder(tmp_path, mtgcn_command):
+    status, out, err = mtgcn_command("arena", *ARENA, "--workers", "1", "--out", tmp_path / "rows")
+    assert status == 0
+    assert f"wrote {tmp_path / 'rows' / 'arena.html'}" in err
+    assert "| lp" in out
+    return tmp_path / "rows"
+
+
+def test_arena_resumes(rows_folder, mtgcn_command, monkeypatch):
+    before = (rows_folder / "rows.jsonl").read_text()
+    monkeypatch.setattr("mtgcn.experiments.reproduce.execute", lambda unit: pytest.fail(unit.title))
+    assert mtgcn_command("arena", *ARENA, "--workers", "1", "--out", rows_folder)[0] == 0
+    assert (rows_folder / "rows.jsonl").read_text() == before
+    assert len(before.splitlines()) == 3 * 2 * 2
+
+
+def test_report_writes_the_arena_again(rows_folder, succeeds):
+    (rows_folder / "arena.html").unlink()
+    assert "report.html" not in succeeds("report", rows_folder)
+    assert (rows_folder / "arena.html").exists()
+
+
+def test_two_methods_have_scores_instead_of_ranks(tmp_path, mtgcn_command):
+    options = ["--graphs", "digits", "--methods", "lp,ppr", "--labels", "2", "--runs", "2", "--device", "cpu"]
+    _, out, _ = mtgcn_command("arena", *options, "--workers", "1", "--out", tmp_path)
+    assert out.startswith("| method | digits |\n| --- | --- |\n| lp | ")
+
+
+def test_arena_check(rows_folder, succeeds, mtgcn_command):
+    out = succeeds("arena", "--check", rows_folder, "--methods", "lp", "--device", "cpu")
+    assert out.count("lp on digits") == 2
+    assert "DIFFERENT" not in out
+    path = rows_folder / "rows.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row | {"accuracy": row["accuracy"] + 0.02}) + "\n" for row in rows))
+    status, out, err = mtgcn_command("arena", "--check", rows_folder, "--methods", "lp", "--device", "cpu")
+    assert (status, out.count("DIFFERENT")) == (2, 2)
+    assert "2 units differ by more than 1 point" in err
+
+
+def test_failures_are_named_and_the_others_go_on(tmp_path, mtgcn_command):
+    options = [*ARENA[:4], "--labels", "2,500", "--runs", "2", "--device", "cpu", "--workers", "1"]
+    status, _, err = mtgcn_command("arena", *options, "--out", tmp_path)
+    assert status == 0
+    assert err.count("labels-per-class 500 exceeds") == 3
+    assert "failed (labels-per-class 500 exceeds" in (tmp_path / "arena.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("give a folder for the rows", []),
+        ("labels is 'many'", ["--labels", "many", "--out", "."]),
+        ("unknown graph", ["--graphs", "moon", "--out", "."]),
+    ],
+)
+def test_wrong_options_of_the_arena(fails, tmp_path, monkeypatch, message, options):
+    monkeypatch.chdir(tmp_path)
+    fails(message, "arena", *options)

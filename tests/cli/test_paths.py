@@ -12,36 +12,19 @@ TOO_LONG = "x" * 300
 NOT_UNICODE = os.fsdecode(b"\xff")
 
 
-@pytest.fixture
-def run(own):
-    """A quick experiment on the files."""
-    options = ["--edges", own.edges, "--labels", own.labels, "--unknown-nodes", "add"]
-    return ["run", *options, "--method", "lp", "--labels-per-class", "1", "--runs", "2", "--device", "cpu"]
-
-
 # Pipes and links
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no paths here")
-def test_the_path_of_standard_output(mtgcn_command, own, model):
-    link = own.folder / "stdout"  # like /dev/stdout, which must not be at risk
-    link.symlink_to("/dev/fd/1")
-    status, out, err = mtgcn_command("predict", model, "--out", link)
-    assert (status, out, err) == mtgcn_command("predict", model, "--out", "-")
-    assert out.startswith("id,predicted,")
-    assert out.count("\n") == 61
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_pipes_are_not_read(refused, own, model, run):
+def test_pipes_are_not_read(refused, own, model, quick_run):
     pipe, rows = own.folder / "pipe", own.folder / "rows"
     rows.mkdir()
     for path in (pipe, rows / "rows.jsonl"):
         os.mkfifo(path)
     refused("pipe is not a regular file", "fit", "--edges", pipe, "--out", own.folder / "new")
     refused("pipe is not a regular file", "label", model, pipe)
-    refused("pipe: it is not a plain file", *run, "--split", pipe)
-    refused("rows.jsonl: it is not a plain file", *run, "--out", rows)
+    refused("pipe: it is not a plain file", *quick_run, "--split", pipe)
+    refused("rows.jsonl: it is not a plain file", *quick_run, "--out", rows)
     for name in ("graph.safetensors", "card.json"):
         (model / name).unlink()
         os.mkfifo(model / name)
@@ -67,7 +50,7 @@ def test_links_inside_a_model(refused, own, model, name):
     ("name", "why"),
     [(TOO_LONG, "File name too long"), ("loop", "Too many levels of symbolic"), ("locked", "ermission")],
 )
-def test_paths_that_cannot_be_used(refused, own, model, run, monkeypatch, name, why):
+def test_paths_that_cannot_be_used(refused, own, model, quick_run, monkeypatch, name, why):
     path, real = own.folder / name, os.stat
     if name == "loop":
         path.symlink_to(path)
@@ -83,21 +66,21 @@ def test_paths_that_cannot_be_used(refused, own, model, run, monkeypatch, name, 
         [*own.fit, "--out"],
         [*own.fit, "--report"],
         ["predict", model, "--out"],
-        [*run, "--out"],
-        [*run, "--report"],
+        [*quick_run, "--out"],
+        [*quick_run, "--report"],
     ]
     for arguments in outputs:
         refused(why, *arguments, path)
     models = [["predict", path, "--out", own.folder / "p.csv"], ["suggest", path], ["label", path, own.labels]]
     for arguments in models:
         refused("is not a model folder" if name == "locked" else why, *arguments)
-    for arguments in (["report", path], [*run, "--split", path], ["label", model, path]):
+    for arguments in (["report", path], [*quick_run, "--split", path], ["label", model, path]):
         refused("", *arguments)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="file names are bytes on POSIX only")
-def test_names_that_are_not_unicode(mtgcn_command, succeeds, own, run):
+def test_names_that_are_not_unicode(mtgcn_command, succeeds, own, quick_run):
     def renamed(arguments):
         return [edges if part == own.edges else part for part in arguments]
 
@@ -110,7 +93,7 @@ def test_names_that_are_not_unicode(mtgcn_command, succeeds, own, run):
     succeeds("predict", model, "--out", own.folder / f"p{NOT_UNICODE}")
     succeeds("suggest", model, "--count", 2)
     succeeds("report", model)
-    status, out, _ = mtgcn_command(*renamed(run), "--out", own.folder / f"rows{NOT_UNICODE}", "--json")
+    status, out, _ = mtgcn_command(*renamed(quick_run), "--out", own.folder / f"rows{NOT_UNICODE}", "--json")
     assert (status, json.loads(out)["dataset"]) == (0, "e\\udcff.csv")
 
 
@@ -133,9 +116,9 @@ def test_destinations_are_checked_before_fitting(refused, own, model, monkeypatc
     refused("permission denied", *predict, own.folder / "p.csv")
 
 
-def test_two_results_in_one_file(refused, own, run):
+def test_two_results_in_one_file(refused, own, quick_run):
     (own.folder / "link").symlink_to("same")
-    refused("would be written twice", *run, "--latex", own.folder / "same", "--report", own.folder / "link")
+    refused("would be written twice", *quick_run, "--latex", own.folder / "same", "--report", own.folder / "link")
     for name in ("", "card.json", "graph.safetensors"):
         refused("would overwrite the model", *own.fit, "--report", own.out / name)
 

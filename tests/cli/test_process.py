@@ -43,16 +43,6 @@ def mtgcn(*arguments, **streams):
     return subprocess.run([sys.executable, "-m", "mtgcn", *map(str, arguments)], text=True, **streams)
 
 
-@pytest.fixture
-def noted(tmp_path):
-    """A command that succeeds and prints a warning to standard error."""
-    edges, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
-    edges.write_text("source,target\n" + "".join(f"{node},{node + 1}\n" for node in range(12)))
-    labels.write_text("id,label\n" + "".join(f"{node},{'ab'[node % 2]}\n" for node in range(12)))
-    files = ["--edges", edges, "--labels", labels]
-    return ["run", *files, "--method", "lp", "--labels-per-class", "1", "--runs", "2"]
-
-
 @pytest.mark.parametrize("arguments", [["--version"], ["fit", "--help"]])
 def test_full_standard_output_is_one_line(full, arguments):
     done = mtgcn(*arguments, stdout=full)
@@ -61,20 +51,20 @@ def test_full_standard_output_is_one_line(full, arguments):
 
 
 @pytest.mark.slow
-def test_full_standard_error_is_ignored(full, noted):
-    done = mtgcn(*noted, stdout=subprocess.PIPE, stderr=full)
+def test_full_standard_error_is_ignored(full, quick_run):
+    done = mtgcn(*quick_run, stdout=subprocess.PIPE, stderr=full)
     assert done.returncode == 0
     assert "accuracy" in done.stdout
     assert mtgcn("no-such", stdout=full, stderr=full).returncode == 2
 
 
 @pytest.mark.long
-def test_closed_standard_error_does_not_mix_with_files(tmp_path, noted):
+def test_closed_standard_error_does_not_mix_with_files(tmp_path, quick_run):
     closed = {"stdout": subprocess.PIPE, "preexec_fn": lambda: os.close(2)}
     done = mtgcn("no-such", **closed)
     assert (done.returncode, done.stdout) == (2, "")
     page = tmp_path / "page.html"
-    assert mtgcn(*noted, "--report", page, **closed).returncode == 0
+    assert mtgcn(*quick_run, "--report", page, **closed).returncode == 0
     assert "mtgcn: warning" not in page.read_text(encoding="utf-8")
 
 
@@ -132,29 +122,6 @@ def test_control_characters_are_escaped(mtgcn_command, own, monkeypatch):
         assert not any(character in text for text in shown for character in ("\x1b[2J", "\x9b", "\u202e"))
         assert all("ant\\x1b[2J" in "".join(text.split("\n")) for text in shown[:5])
     assert HOSTILE in out.read_text(encoding="utf-8")  # files keep names as they are
-
-
-@pytest.mark.slow
-def test_full_standard_output_says_what_is_written(own, monkeypatch, capfd, full):
-    predictions, asked, page, latex = (own.folder / name for name in ("p.csv", "ask.csv", "page.html", "table.tex"))
-    compare = ["compare", *own.options, "--methods", "lp", "--runs", 2, "--labels-per-class", 2]
-    commands = {
-        own.out: own.fit,
-        predictions: ["predict", own.out, "--out", predictions, "--json"],
-        asked: ["suggest", own.out, "--out", asked],
-        page: ["report", own.out, "--out", page],
-        None: ["methods"],
-        latex: [*compare, "--latex", latex],
-    }
-    for path, arguments in commands.items():
-        with open(full.name, "w", encoding="utf-8") as device, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", device)
-            assert cli.main(list(map(str, arguments))) == 2
-        but = f", but {path} is written" if path not in (None, latex) else ""
-        why = f"No space left on device{but}; free some space, or redirect it"
-        said = f"mtgcn: wrote {latex}\n" if path == latex else ""
-        assert f"{said}mtgcn: error: cannot write to standard output: {why}\n" in capfd.readouterr().err
-        assert path is None or path.exists()
 
 
 def test_quiet(mtgcn_command, own):

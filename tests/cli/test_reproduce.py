@@ -1,33 +1,26 @@
 """`mtgcn reproduce`: what it prints and writes. Kills and executors are tested in tests/experiments."""
 
-import csv
 import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from mtgcn.cli import app as cli
 from mtgcn.datasets import load
 from mtgcn.errors import InputError
 from mtgcn.experiments import curves
 from mtgcn.experiments import plan as plan_module
 from mtgcn.experiments import reproduce as sweep
+from own_files import read_csv
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def reproduce(capsys, tmp_path, few_epochs):
+def reproduce(mtgcn_command, tmp_path, few_epochs):
     """Runs the command on digits, in this process; gives exit status, standard output and standard error."""
-
-    def command(*arguments):
-        common = ["--out", str(tmp_path), "--device", "cpu", "--workers", "1"]
-        status = cli.main(["reproduce", *common, *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return command
+    common = ["reproduce", "--out", tmp_path, "--device", "cpu", "--workers", 1]
+    return lambda *arguments: mtgcn_command(*common, *arguments)
 
 
 def rows(folder):
@@ -61,8 +54,7 @@ def test_tables_are_printed_and_written(reproduce, tmp_path):
     stored = rows(tmp_path)
     assert len(stored) == 4 * 2 * 2
     assert {(row["threads"], row["validation"], row["protocol"]) for row in stored} == {(1, 500, "ours")}
-    with (tmp_path / "summary.csv").open() as file:
-        [first, second, *rest] = csv.DictReader(file)
+    first, second, *rest = read_csv(tmp_path / "summary.csv")
     assert len(rest) == 6
     assert (first["method"], first["labels_per_class"], first["runs"]) == ("gcn", "2", "2")
     of_first = [row["accuracy"] for row in stored if row["method"] == "gcn" and row["labels_per_class"] == 2]
@@ -71,16 +63,6 @@ def test_tables_are_printed_and_written(reproduce, tmp_path):
         float(first["accuracy_mean"]) - float(second["accuracy_mean"])
     )
     assert second["minus_reference_mean"] == ""
-
-
-def test_stored_units_are_not_run_again(reproduce, executed, tmp_path):
-    reproduce(*SMALL, "--methods", "gcn")
-    before = (tmp_path / "rows.jsonl").read_bytes()
-    assert len(executed) == 4
-    reproduce(*SMALL)
-    assert len(executed) == 8
-    assert {title.split()[0] for title in executed[4:]} == {"mt-gcn"}
-    assert (tmp_path / "rows.jsonl").read_bytes().startswith(before)
 
 
 def test_damaged_end_is_repaired_with_a_warning(reproduce, executed, tmp_path):
@@ -119,8 +101,7 @@ def test_paper_protocol_is_marked_as_optimistic(reproduce, tmp_path):
     assert "## Accuracy on digits (not in the paper) (optimistic)" in out
     assert "OPTIMISTIC" in out
     assert "largest average (optimistic)" in out
-    with (tmp_path / "summary-paper.csv").open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_csv(tmp_path / "summary-paper.csv")
     assert {line["protocol"] for line in lines} == {"paper (optimistic)"}
     stored = [row for row in rows(tmp_path) if row["labels_per_class"] == 2]
     assert len(stored) == 10  # averages of one run each
@@ -159,22 +140,21 @@ def test_suite_has_its_own_page_and_summaries(reproduce, digits_for_cora, execut
     made = [row for row in rows(tmp_path) if row["seed"] == 1_000_000]
     assert {(row["split"], row["labels_per_class"]) for row in made} == {("random", 3), ("random", 20), ("over-all", 5)}
     assert {r["settings"].get("feature_scaling") for r in made if r["method"] == "gcn"} == {"sum", "length", "none"}
-    with (tmp_path / "summary-world.csv").open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_csv(tmp_path / "summary-world.csv")
     assert {line["variant"] for line in lines} == {"lp", "gcn", "gcn, length", "gcn, none", "mt-gcn", "mt-gcn, length"}
     done = len(executed)
     assert reproduce(*small, "--final")[1] == out
     assert len(executed) == done  # nothing again
 
 
-def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("few_epochs", "digits_for_cora")
+def test_suite_has_its_own_folder(mtgcn_command, succeeds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     common = ["--device", "cpu", "--workers", "1", "--runs", "1", "--methods", "lp"]
-    assert cli.main(["reproduce", "--suite", "world", "--datasets", "cora", *common]) == 0
+    assert mtgcn_command("reproduce", "--suite", "world", "--datasets", "cora", *common)[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["reproduction-world"]
-    capsys.readouterr()
-    assert cli.main(["report", "reproduction-world"]) == 0
-    assert capsys.readouterr().out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
+    out = succeeds("report", "reproduction-world")
+    assert out == "reproduction-world/report-world.html\nreproduction-world/tables-world.tex\n"
 
 
 @pytest.mark.parametrize(
@@ -187,9 +167,6 @@ def test_suite_has_its_own_folder(few_epochs, digits_for_cora, capsys, tmp_path,
         (["--suite", "world", "--curves"], "--suite world excludes --curves"),
     ],
 )
-def test_invalid_options(reproduce, tmp_path, arguments, message):
-    status, out, err = reproduce(*arguments)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
+def test_invalid_options(fails, tmp_path, arguments, message):
+    fails(message, "reproduce", "--out", tmp_path, *arguments)
     assert not list(tmp_path.iterdir())

@@ -1,7 +1,5 @@
 """Files of a small graph, and its shards."""
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -50,8 +48,3 @@ def sparse_files(tmp_path_factory, make_graph, write_graph):
     folder = write_graph(tmp_path_factory.mktemp("sparse"), Graph(graph.adjacency, words))
     shard_files(folder / "edges.csv", folder / "nodes.csv", folder / "shards", 4, TableOptions(may_add_nodes=False))
     return folder
-
-
-@pytest.fixture
-def manifest_of():
-    return lambda folder: json.loads((folder / "manifest.json").read_text())

@@ -48,29 +48,24 @@ def test_mt_plus(source, settings, request):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("source", "settings"),
     [
-        {},
-        {"dropout": 0.0},
-        {"dropout": 0.3, "peers": 3, "hidden_channels": 2},
-        {"choose_with_dropout": False, "teacher_gradient": True, "certainty_of": "learner"},
-        {"supervised_reduction": "sum", "consistency_reduction": "sum", "mutual": False, "output": "first"},
-        {"pseudo_labels": False, "one_more_per_class": True, "per_class": None, "feature_scaling": "length"},
+        ("files", {}),
+        ("sparse_files", {}),
+        ("files", {"dropout": 0.0}),
+        ("files", {"dropout": 0.3, "peers": 3, "hidden_channels": 2}),
+        ("files", {"choose_with_dropout": False, "teacher_gradient": True, "certainty_of": "learner"}),
+        ("files", {"supervised_reduction": "sum", "consistency_reduction": "sum", "mutual": False, "output": "first"}),
+        ("files", {"pseudo_labels": False, "one_more_per_class": True, "per_class": None, "feature_scaling": "length"}),
     ],
-    ids=lambda settings: ",".join(settings) or "defaults",
+    ids=str,
 )
-def test_mt_gcn(files, settings):
+def test_mt_gcn(source, settings, request):
+    folder = request.getfixturevalue(source)
     method = create("mt-gcn", **EPOCHS | settings)
-    alone = fit_alone(files, method)
-    for count in (1, 3):
-        assert_equal_predictions(fit_on(count, files, method), alone, 1e-5)
-
-
-def test_mt_gcn_with_sparse_features(sparse_files):
-    method = create("mt-gcn", **EPOCHS)
-    alone = fit_alone(sparse_files, method)
+    alone = fit_alone(folder, method)
     for count in (1, 4):
-        assert_equal_predictions(fit_on(count, sparse_files, method), alone, 1e-5)
+        assert_equal_predictions(fit_on(count, folder, method), alone, 1e-5)
 
 
 def test_divergence_is_reported_by_all_ranks(files):

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-import scipy.sparse as sp
 
 from mtgcn import read_graph
 from mtgcn.distributed import node_table
@@ -71,13 +70,6 @@ def test_column_that_turns_out_to_be_text(tmp_path, monkeypatch):
     whole = read_graph(None, nodes=path)
     assert found.preprocessing == whole.preprocessing
     np.testing.assert_array_equal(features_of(found), whole.features)
-
-
-def test_sparse_table(sparse_files):
-    fitted = fit_table(sparse_files / "nodes.csv", TableOptions())
-    whole = read_graph(None, nodes=sparse_files / "nodes.csv")
-    rows = sp.vstack(list(fitted.features()))
-    assert (rows != whole.features).nnz == 0
 
 
 def test_invalid_tables_are_refused(tmp_path):

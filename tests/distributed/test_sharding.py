@@ -51,10 +51,20 @@ def untidy(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def shard(untidy):
+    """Shards the untidy files."""
+
+    def run(parts=2, options=OPTIONS, edges="edges.csv"):
+        return shard_files(untidy / edges, untidy / "nodes.csv", untidy / "shards", parts, options)
+
+    return run
+
+
 @pytest.mark.parametrize("buckets", [1, 4])
-def test_edges_listed_twice_and_both_ways_count_once_by_the_larger_weight(untidy, buckets, monkeypatch):
+def test_edges_listed_twice_and_both_ways_count_once_by_the_larger_weight(untidy, shard, buckets, monkeypatch):
     monkeypatch.setattr(sharding, "BYTES_PER_BUCKET", len(UNTIDY) // buckets + 1 if buckets > 1 else 1 << 20)
-    summary = shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
+    summary = shard()
     ids, adjacency, features = whole_of(untidy / "shards")
     assert ids.tolist() == ["c", "b", "a", "alone"]
     # c with itself 4, b with c 1, a with b 3; an edge of weight 0 is none.
@@ -67,40 +77,40 @@ def test_edges_listed_twice_and_both_ways_count_once_by_the_larger_weight(untidy
     assert not (untidy / "shards" / "spill").exists()
 
 
-def test_unknown_nodes(untidy):
+def test_unknown_nodes(untidy, shard):
     with (untidy / "edges.csv").open("a") as file:
         file.write("a,stranger,1\n")
     with pytest.raises(InputError, match=r"line 8: node 'stranger' is not in .*drop to leave such edges out$"):
-        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
+        shard()
     assert not (untidy / "shards").exists()
     drop = TableOptions(unknown_nodes="drop", may_add_nodes=False)
     with pytest.warns(GraphNote, match="edges of 1 ids"):
-        summary = shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, drop)
+        summary = shard(options=drop)
     assert summary["edges"] == 2
 
 
-def test_new_shards_replace_old_ones(untidy):
+def test_new_shards_replace_old_ones(untidy, shard):
     for parts in (4, 2):
-        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, OPTIONS)
+        shard(parts)
     names = {path.name for path in (untidy / "shards").iterdir() if not path.name.startswith(".")}
     assert names == {"manifest.json", "part-00000.npz", "part-00001.npz"}
     (untidy / "nodes.csv").write_text("id,f1\nc,1\nc,2\n")
     with pytest.raises(InputError, match="node 'c' has two rows"):
-        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
+        shard()
     assert whole_of(untidy / "shards")[0].tolist() == ["c", "b", "a", "alone"]
 
 
 @pytest.mark.parametrize(
     ("parts", "message"), [(0, "--parts is 0; give 1 to"), (5, "exceeds the 4 nodes; give at most")]
 )
-def test_invalid_numbers_of_parts(untidy, parts, message):
+def test_invalid_numbers_of_parts(shard, parts, message):
     with pytest.raises(InputError, match=message):
-        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", parts, OPTIONS)
+        shard(parts)
 
 
-def test_file_name_that_is_not_unicode(untidy):
+def test_file_name_that_is_not_unicode(untidy, shard):
     (untidy / "edges.csv").rename(untidy / "e\udcff.csv")
-    shard_files(untidy / "e\udcff.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
+    shard(edges="e\udcff.csv")
     assert read_manifest(untidy / "shards").name == "e\\udcff.csv"
 
 
@@ -109,7 +119,7 @@ def test_other_folders_are_not_touched(untidy):
         shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy, 2, OPTIONS)
 
 
-def test_changed_table_is_refused(untidy, monkeypatch):
+def test_changed_table_is_refused(untidy, shard, monkeypatch):
     true = sharding._stored_adjacency
 
     def grown(*given):
@@ -118,7 +128,7 @@ def test_changed_table_is_refused(untidy, monkeypatch):
 
     monkeypatch.setattr(sharding, "_stored_adjacency", grown)
     with pytest.raises(InputError, match="was changed while it was read"):
-        shard_files(untidy / "edges.csv", untidy / "nodes.csv", untidy / "shards", 2, OPTIONS)
+        shard()
 
 
 def cliques(count, size, seed=0):
@@ -172,20 +182,15 @@ def test_order_with_few_links(monkeypatch):
     assert sorted(local_order(adjacency, np.array([0, 50, 160]), parts=2)) == list(range(160))
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_cuts_are_even(parts):
-    starts = cuts(np.ones(20), parts)
-    assert starts[0] == 0
-    assert starts[-1] == 20
-    sizes = np.diff(starts)
-    assert sizes.min() >= 20 // parts - 1
-    assert sizes.max() <= 20 // parts + 2
-
-
-@pytest.mark.parametrize("cost", [[100, 1, 1, 1], [1, 1, 1, 100], [1, 100, 100, 1]])
-def test_cuts_leave_no_part_empty(cost):
-    starts = cuts(np.array(cost), 4)
-    assert starts.tolist() == [0, 1, 2, 3, 4]
+def test_cuts_are_even_and_leave_no_part_empty():
+    for parts in (1, 2, 3, 7):
+        starts = cuts(np.ones(20), parts)
+        assert (starts[0], starts[-1]) == (0, 20)
+        sizes = np.diff(starts)
+        assert sizes.min() >= 20 // parts - 1
+        assert sizes.max() <= 20 // parts + 2
+    for cost in ([100, 1, 1, 1], [1, 1, 1, 100], [1, 100, 100, 1]):
+        assert cuts(np.array(cost), 4).tolist() == [0, 1, 2, 3, 4]
 
 
 def is_mapped(array):

@@ -43,14 +43,6 @@ def test_part_round_trip(tmp_path, shards, sparse):
     np.testing.assert_array_equal(found, features)
 
 
-def test_manifest(shards):
-    manifest = read_manifest(shards)
-    assert manifest.num_nodes == 60
-    assert manifest.name == "edges.csv"
-    assert sum(part.nodes for part in manifest.parts) == 60
-    assert manifest.preprocessor.names == tuple(f"x{column}" for column in range(12))
-
-
 def test_damaged_part_is_refused(shards):
     manifest, path = read_manifest(shards), shards / "part-00002.npz"
     content = path.read_bytes()

@@ -1,6 +1,5 @@
 """Jobs started by torchrun: the same predictions on any number of ranks, and one line when a job fails."""
 
-import csv
 import json
 import shutil
 
@@ -10,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from mtgcn.datasets import load
-from mtgcn.distributed.commands import main
+from mtgcn.distributed.__main__ import main
+from own_files import read_csv
 from sweep import finished, started, wait_until
 
 pytestmark = pytest.mark.long
@@ -34,8 +34,7 @@ def result_of(folder):
     """The predictions by id, and the history."""
     rows = {}
     for path in folder.glob("predictions-*.csv"):
-        with path.open() as file:
-            rows |= {row["id"]: row for row in csv.DictReader(file)}
+        rows |= {row["id"]: row for row in read_csv(path)}
     return rows, json.loads((folder / "card.json").read_text())["history"]
 
 
@@ -56,8 +55,7 @@ def cora(tmp_path_factory, write_graph):
     graph = load("cora")
     folder = tmp_path_factory.mktemp("cora")
     write_graph(folder, graph)
-    with (folder / "nodes.csv").open() as file:
-        names = [row[0] for row in csv.reader(file)][1:]
+    names = [row["id"] for row in read_csv(folder / "nodes.csv")]
     random = np.random.default_rng(0)
     chosen = [(node, one) for one in range(7) for node in random.choice(np.flatnonzero(graph.labels == one), 3, False)]
     (folder / "labels.csv").write_text("id,label\n" + "".join(f"{names[node]},c{one}\n" for node, one in chosen))

@@ -2,6 +2,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,14 +18,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "numbers"
 
 
-class Maker:
-    def __init__(self, seconds=0.0):
-        self.calls, self.seconds = 0, seconds
-
-    def __call__(self):
-        self.calls += 1
-        time.sleep(self.seconds)
-        return {"a": np.arange(3.0)}
+def maker(seconds=0.0):
+    return Mock(side_effect=lambda: time.sleep(seconds) or {"a": np.arange(3.0)})
 
 
 def cached(make, name="x"):
@@ -38,17 +33,17 @@ def test_cache_folder(monkeypatch, tmp_path):
 
 
 def test_arrays_are_made_once(folder):
-    make = Maker()
+    make = maker()
     assert cached(make) == cached(make) == [0, 1, 2]
-    assert make.calls == 1
+    assert make.call_count == 1
     assert [path.name for path in folder.iterdir()] == ["x.npz"]
 
 
 def test_concurrent_callers_wait_for_the_first():
-    make = Maker(seconds=0.5)
+    make = maker(seconds=0.5)
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(lambda _: cached(make), range(3))) == [[0, 1, 2]] * 3
-    assert make.calls == 1
+    assert make.call_count == 1
 
 
 def test_different_arrays_are_made_at_the_same_time():
@@ -63,14 +58,11 @@ def test_different_arrays_are_made_at_the_same_time():
 
 
 def test_failures_and_nan_are_not_cached(folder):
-    def fail():
-        raise RuntimeError("no")
-
     with pytest.raises(RuntimeError):
-        cached(fail)
+        cached(Mock(side_effect=RuntimeError("no")))
     assert np.isnan(cached(lambda: {"a": np.array([1, np.nan, 2])})[1])
     assert list(folder.iterdir()) == []
-    assert cached(Maker()) == [0, 1, 2]
+    assert cached(maker()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -96,29 +88,29 @@ def test_unexpected_content_is_replaced(folder, content):
         (folder / "x.npz").write_bytes(content)
     else:
         np.savez(folder / "x.npz", **{"stored_as": np.array("x")} | content)
-    make = Maker()
+    make = maker()
     with pytest.warns(RuntimeWarning, match="are recomputed") as caught:
         assert cached(make) == cached(make) == [0, 1, 2]
-    assert (len(caught), make.calls) == (1, 1)
+    assert (len(caught), make.call_count) == (1, 1)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a file in place of the folder")
 def test_unwritable_folder(folder):
     folder.write_text("")
     with pytest.warns(RuntimeWarning):
-        assert cached(Maker()) == [0, 1, 2]
+        assert cached(maker()) == [0, 1, 2]
 
 
 def test_lock_timeout(folder, monkeypatch, caplog):
     monkeypatch.setattr(locks, "QUIET_SECONDS", 0.1)
     monkeypatch.setattr(locks, "LOCK_TIMEOUT", 0.3)
-    make = Maker()
+    make = maker()
     with locks.exclusive_lock(folder / "x.lock", "holding it"):
         assert cached(make) == [0, 1, 2]
     waiting, timed_out = (record.getMessage() for record in caplog.records)
     assert waiting.startswith("another process is computing the same numbers arrays; waiting for it")
     assert timed_out == "the wait timed out; computing the numbers arrays here as well"
-    assert make.calls == 1
+    assert make.call_count == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
@@ -126,7 +118,7 @@ def test_pipe_is_not_waited_for(folder):
     folder.mkdir()
     os.mkfifo(folder / "x.npz")
     with pytest.warns(RuntimeWarning) as caught:
-        assert cached(Maker()) == [0, 1, 2]
+        assert cached(maker()) == [0, 1, 2]
     cannot_read, cannot_write = (str(one.message) for one in caught)
     assert "are invalid ([Errno 22] it is not a plain file" in cannot_read
     assert cannot_write.startswith(f"cannot store numbers arrays in {folder}: x.npz is not a plain file; free some")

@@ -12,21 +12,16 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
 from functools import cached_property, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
 from typing import Any
 
-from beartype.door import is_bearable
+from beartype import beartype
 from jaxtyping import jaxtyped
 
 PACKAGE = "mtgcn"
 SWITCH = "MTGCN_CHECK_SHAPES"
-
-
-class ShapeError(AssertionError):
-    """A value of another shape, or of another kind of numbers, than in its annotation."""
 
 
 def install():
@@ -86,22 +81,9 @@ def checked(function):
     shapes = shapes_in(inspect.get_annotations(function), function.__module__)
     if not shapes:
         return function
-    parameters = list(inspect.signature(function).parameters)
-    where = f"{function.__module__}.{function.__qualname__}"
-    answers = "return" in shapes
-    require_arguments = Requirement(where, {name: shape for name, shape in shapes.items() if name != "return"})
-    require_all = Requirement(where, shapes)
-
-    @wraps(function)
-    def checking(*args, **kwargs):
-        __tracebackhide__ = True
-        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
-        require_arguments(given)
-        result = function(*args, **kwargs)
-        if answers:
-            require_all({**given, "return": result})
-        return result
-
+    annotations, function.__annotations__ = function.__annotations__, shapes
+    checking = jaxtyped(function, typechecker=beartype)
+    function.__annotations__ = checking.__annotations__ = annotations
     return checking
 
 
@@ -111,56 +93,26 @@ def with_checked_fields(owner):
     shapes = {}
     for base in reversed(owner.__mro__):
         shapes |= shapes_in(inspect.get_annotations(base), base.__module__)
-    require_fields = Requirement(f"{owner.__module__}.{owner.__qualname__}", shapes)
+    if not shapes:
+        return initialise
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=shape) for name, shape in shapes.items()
+    ]
+
+    def fields(**values):
+        pass
+
+    fields.__signature__ = inspect.Signature(parameters)
+    fields.__name__ = fields.__qualname__ = owner.__qualname__
+    fields.__module__ = owner.__module__
+    check = jaxtyped(fields, typechecker=beartype)
 
     @wraps(initialise)
     def checking(self, *args, **kwargs):
-        __tracebackhide__ = True
         initialise(self, *args, **kwargs)
-        require_fields({name: getattr(self, name) for name in shapes})
+        check(**{name: getattr(self, name) for name in shapes})
 
-    return checking if shapes else initialise
-
-
-class Requirement:
-    """Values of certain names have certain shapes, in which an axis has one length."""
-
-    def __init__(self, where, shapes):
-        self.where, self.shapes = where, shapes
-        self._met = set()  # combinations that passed before, since epochs repeat them
-
-    def __call__(self, values):
-        __tracebackhide__ = True
-        found = tuple((name, outline(values[name])) for name in self.shapes if name in values)
-        if found in self._met:
-            return
-        with jaxtyped("context"):
-            for name, _ in found:
-                if not is_bearable(values[name], self.shapes[name]):
-                    others = "; ".join(f"{other} is {described(form)}" for other, form in found if other != name)
-                    raise ShapeError(
-                        f"{self.where}: {name} is {described(dict(found)[name])}, not {_plain(self.shapes[name])}"
-                        + (others and f"; {others}")
-                    )
-        self._met.add(found)
-
-
-def outline(value):
-    """What a shape depends on: the type of a value, and that of its elements or its dtype and shape."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return type(value), value.dtype, tuple(value.shape)
-    if isinstance(value, list | tuple | Mapping):
-        return type(value), tuple(map(outline, value.values() if isinstance(value, Mapping) else value))
-    return type(value)
-
-
-def described(form):
-    if isinstance(form, type):
-        return form.__name__
-    kind, *rest = form
-    if len(rest) == 2:
-        return f"{kind.__name__} {rest[0]} {rest[1]}"
-    return f"{kind.__name__} ({', '.join(map(described, rest[0]))})"
+    return checking
 
 
 def shapes_in(annotations, module):
@@ -182,8 +134,3 @@ class _Names(dict[str, Any]):
         if name.startswith("__"):
             raise KeyError(name)  # pytest looks for __tracebackhide__ in every frame
         return getattr(builtins, name, None) or getattr(collections.abc, name, Any)
-
-
-def _plain(shape):
-    text = shape.__name__ if isinstance(shape, type) else str(shape)
-    return re.sub(r"\b(jaxtyping|typing|collections\.abc)\.", "", text)

@@ -9,14 +9,14 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stderr
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 import mtgcn
-from mtgcn.cli import arena, data, experiments, fit
-from mtgcn.cli.options import QUIET, Quiet, remark, with_option_groups, with_signature
-from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams, unwritable_output
+from mtgcn.cli import data, experiments, fit
+from mtgcn.cli.options import QUIET, flag, remark, with_option_groups, with_signature
+from mtgcn.cli.process import collect_rarely, discard_output, flush_output, prepare_streams
 from mtgcn.errors import InputError
 from mtgcn.memory import is_out_of_memory, keep_freed_blocks, use_few_threads_if_limited
 
@@ -29,7 +29,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your own graph": (fit.fit, fit.predict, fit.explain, fit.suggest, fit.label, fit.doubt, fit.serve, fit.studio),
     "Experiments": (experiments.run, experiments.compare, experiments.demo, data.datasets, data.methods, data.cache),
-    "Whole tables": (experiments.reproduce, arena.arena, experiments.report),
+    "Whole tables": (experiments.reproduce, experiments.arena, experiments.report),
 }
 EXAMPLES = (
     "mtgcn datasets",
@@ -132,7 +132,8 @@ def _system_error(error: OSError) -> str:
         return f"{error.filename}: {error.strerror}; check path and permissions"
     if error.errno not in UNWRITABLE:
         raise error
-    return unwritable_output(error)
+    discard_output()
+    return f"cannot write to standard output: {error.strerror}; free some space, or redirect it"
 
 
 def _complain(message: str) -> int:
@@ -141,10 +142,7 @@ def _complain(message: str) -> int:
 
 
 @app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", metavar="")] = False,
-) -> None:
+def _root(context: typer.Context, version: bool = flag("Print the version and exit.", "--version")) -> None:
     if version:
         print(f"mtgcn {mtgcn.__version__}")
         raise typer.Exit
@@ -161,7 +159,8 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
         with open(os.devnull, "w", encoding="utf-8") as null, redirect_stderr(null) if quiet else nullcontext():
             command(**given)
 
-    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    quiet_option = flag("No progress, no notes, no summary of written files.", "--quiet", "-q")
+    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=quiet_option, annotation=bool)
     return with_signature(run, command, [*inspect.signature(command).parameters.values(), added])
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
-from mtgcn.cli.options import AsJson, dataset_names, method_names, option, print_json, print_result, show
+from mtgcn.cli import options as cli
 
 
 def datasets(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Only this dataset, with all its statistics.", metavar="DATASET", autocompletion=dataset_names
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    name: str | None = typer.Argument(
+        None, help="Only this dataset, with all its statistics.", metavar="DATASET", autocompletion=cli.dataset_names
+    ),
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """List graphs and tables with the statistics of the paper's table 1 and where they are cached. Without a name
     nothing is downloaded."""
@@ -30,7 +26,7 @@ def datasets(
     descriptions = [known.describe(one) for one in asked if known.where(one)]
     absent = [one for one in asked if not known.where(one)]
     if as_json:
-        print_json({"datasets": [asdict(description) for description in descriptions], "absent": absent})
+        cli.print_json({"datasets": [asdict(description) for description in descriptions], "absent": absent})
         return
     from mtgcn.report.tables import Table, print_table
 
@@ -48,7 +44,7 @@ def datasets(
             "repeated nodes": f"{one.repeated_nodes} with the neighbours and the class of an earlier node",
             "location": one.location or "not cached",
         }
-        show(name, "")
+        cli.show(name, "")
         print_table(Table.of_text(["", ""], [(fact, str(value)) for fact, value in facts.items()], prose=True))
         return
     columns = ["name", "nodes", "edges_listed", "edges", "classes", "features"]
@@ -58,17 +54,16 @@ def datasets(
         rows = [[str(getattr(one, name)) for name in columns] for one in descriptions if groups[one.name] == group]
         if rows:
             print_table(Table.of_text([group, *(column.replace("_", " ") for column in columns[1:])], rows))
-            show("")
+            cli.show("")
     for folder in dict.fromkeys(description.location for description in descriptions):
         names = ", ".join(description.name for description in descriptions if description.location == folder)
-        show(f"{names}: in {folder}")
+        cli.show(f"{names}: in {folder}")
     if absent:
-        show(f"{', '.join(absent)}: not here; fetched when first used")
+        cli.show(f"{', '.join(absent)}: not here; fetched when first used")
 
 
 def cache(
-    clear: Annotated[bool, option("Remove stored encoders; datasets stay.", "", "--clear")] = False,
-    as_json: AsJson = False,
+    clear: bool = cli.flag("Remove stored encoders; datasets stay.", "--clear"), as_json: bool = cli.AS_JSON
 ) -> None:
     """Show the cache of trained encoders, or clear it. Above its limit, the least recently used ones are removed."""
     from mtgcn.memory import readable
@@ -79,15 +74,14 @@ def cache(
     size, folder = sum(stored.values()), cache_folder()
     content = {"folder": folder, "files": len(stored), "bytes": size, "limit": MAX_CACHE_BYTES, "removed": removed}
     line = f"{folder}: {len(stored)} stored encoders, {readable(size)} of at most {readable(MAX_CACHE_BYTES)}"
-    print_result(content, [f"removed {removed} stored encoders"] * clear + [line], as_json)
+    cli.print_result(content, [f"removed {removed} stored encoders"] * clear + [line], as_json)
 
 
 def methods(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="Only this method, with its settings.", metavar="METHOD", autocompletion=method_names),
-    ] = None,
-    as_json: AsJson = False,
+    name: str | None = typer.Argument(
+        None, help="Only this method, with its settings.", metavar="METHOD", autocompletion=cli.method_names
+    ),
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """List the methods with the names of their settings; for a named method, all settings with limits, defaults and
     meaning, as accepted by --set. module:Class is a user-defined method."""
@@ -102,15 +96,15 @@ def methods(
             {"name": one, "title": titles[one], "settings": [asdict(setting) for setting in settings]}
             for one, settings in described.items()
         ]
-        print_json({"methods": content})
+        cli.print_json({"methods": content})
         return
     from mtgcn.report.tables import Table, print_table
 
     if name is None:
         rows = [(one, titles[one], ", ".join(setting.name for setting in described[one])) for one in chosen]
         print_table(Table.of_text(["method", "description", "settings"], rows, prose=True))
-        show("", "mtgcn methods NAME describes the settings of a method; --set KEY=VALUE changes them.")
+        cli.show("", "mtgcn methods NAME describes the settings of a method; --set KEY=VALUE changes them.")
     else:
-        show(titles[name], "")
+        cli.show(titles[name], "")
         limits = [(one.name, one.default, one.limits, one.meaning) for one in described[name]]
         print_table(Table.of_text(["setting", "default", "limits", "meaning"], limits, prose=True))

@@ -1,4 +1,4 @@
-"""`mtgcn run`, `compare` and `demo`: methods on splits of one graph. `reproduce` and `report`: the paper's tables."""
+"""`mtgcn run`, `compare` and `demo`: methods on splits of one graph. `reproduce` and `arena`: whole tables."""
 
 from __future__ import annotations
 
@@ -6,27 +6,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
-from mtgcn.cli.options import (
-    AsJson,
-    Device,
-    FileOptions,
-    Score,
-    Seed,
-    Settings,
-    dataset_names,
-    listed,
-    method_lists,
-    method_names,
-    option,
-    print_json,
-    print_result,
-    remark,
-    show,
-)
+from mtgcn.cli import options as cli
 from mtgcn.errors import InputError, shown, unknown_name
 
 if TYPE_CHECKING:
@@ -36,35 +20,33 @@ if TYPE_CHECKING:
 
 DEMONSTRATED = "gcn,mt-gcn,mt-plus"
 
-_DATASET_HELP = "A name from mtgcn datasets, for instance cora; or give files."
-Dataset = Annotated[str | None, option(_DATASET_HELP, "NAME", default=False, complete=dataset_names)]
+DATASET = cli.option(
+    "A name from mtgcn datasets, for instance cora; or give files.", "NAME", shown=False, complete=cli.dataset_names
+)
 
 
 @dataclass(frozen=True)
-class SplitOptions:
+class SplitOptions(cli.OptionGroup):
     """Splits, seed and device of `run` and `compare`."""
 
-    labels_per_class: Annotated[
-        str | None, option("Labels drawn per class: one number, or a comma-separated number for each class.", "N[,N…]")
-    ] = None
-    validation_per_class: Annotated[
-        int,
-        option(
-            "Validation labels drawn per class for methods that use them; no method is scored on them.",
-            "N",
-            default="500 in all, if a method uses them",
-        ),
-    ] = 0
-    runs: Annotated[int | None, option("Number of splits, or of seeds on a fixed split.", "N", default="30")] = None
-    seed: Seed = 0
-    split: Annotated[
-        str,
-        option(
-            "random (from each class), over-all (from all nodes), public (of Planetoid) or a JSON file.", "NAME|FILE"
-        ),
-    ] = "random"
-    score: Score = "accuracy"
-    device: Device = "auto"
+    labels_per_class: str | None = cli.option(
+        "Labels drawn per class: one number, or a comma-separated number for each class.", "N[,N…]"
+    )
+    validation_per_class: int = cli.option(
+        "Validation labels drawn per class for methods that use them; no method is scored on them.",
+        "N",
+        default=0,
+        shown="500 in all, if a method uses them",
+    )
+    runs: int | None = cli.option("Number of splits, or of seeds on a fixed split.", "N", shown="30")
+    seed: int = cli.SEED
+    split: str = cli.option(
+        "random (from each class), over-all (from all nodes), public (of Planetoid) or a JSON file.",
+        "NAME|FILE",
+        default="random",
+    )
+    score: str = cli.SCORE
+    device: str = cli.DEVICE
 
     def label_counts(self) -> int | tuple[int, ...] | None:
         if self.labels_per_class is None:
@@ -78,28 +60,28 @@ class SplitOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(cli.OptionGroup):
     """Output options of `run` and `compare`."""
 
-    out: Annotated[
-        Path | None, option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
-    ] = None
-    latex: Annotated[Path | None, option("Also write the table for a paper.", "FILE")] = None
-    report: Annotated[Path | None, option("Also write one HTML page.", "FILE")] = None
-    as_json: AsJson = False
+    out: Path | None = cli.option("Folder for rows, tables and a page; stored methods are not run again.", "DIR")
+    latex: Path | None = cli.option("Also write the table for a paper.", "FILE")
+    report: Path | None = cli.option("Also write one HTML page.", "FILE")
+    as_json: bool = cli.AS_JSON
 
 
 def run(
     *,
     context: typer.Context,
-    dataset: Dataset = None,
-    method: Annotated[
-        str,
-        option("A name from mtgcn methods, or module:Class for a user-defined method.", "NAME", complete=method_names),
-    ] = "mt-plus",
-    settings: Settings = None,
+    dataset: str | None = DATASET,
+    method: str = cli.option(
+        "A name from mtgcn methods, or module:Class for a user-defined method.",
+        "NAME",
+        default="mt-plus",
+        complete=cli.method_names,
+    ),
+    settings: list[str] | None = cli.SETTINGS,
     splits: SplitOptions,
-    files: FileOptions,
+    files: cli.FileOptions,
     output: OutputOptions,
 ) -> None:
     """Fit and score one method on many splits of a named graph or of your own files."""
@@ -109,7 +91,7 @@ def run(
     comparison, notes = _compare([method], dataset, files, splits, output, settings or (), command=context.obj or "")
     [cell] = comparison.cells
     if output.as_json:
-        print_json(asdict(cell) | {"score": comparison.score, "notes": notes, "warnings": comparison.warnings})
+        cli.print_json(asdict(cell) | {"score": comparison.score, "notes": notes, "warnings": comparison.warnings})
     else:
         print_table(cell_table(cell))
 
@@ -117,35 +99,27 @@ def run(
 def compare(
     *,
     context: typer.Context,
-    dataset: Dataset = None,
-    methods: Annotated[
-        str,
-        option(
-            "Comma-separated names from mtgcn methods, or module:Class for user-defined methods.",
-            "NAME,NAME…",
-            complete=method_lists,
-        ),
-    ] = DEMONSTRATED,
-    settings: Annotated[
-        list[str] | None,
-        option(
-            "A setting of one method (gcn.hidden_channels=32), or of all methods that have it (hidden_channels=32); "
-            "may be repeated.",
-            "KEY=VALUE",
-            "--set",
-        ),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        option(
-            "The method that the others are compared with.",
-            "NAME",
-            default="mt-plus, mt-gcn or the first",
-            complete=method_names,
-        ),
-    ] = None,
+    dataset: str | None = DATASET,
+    methods: str = cli.option(
+        "Comma-separated names from mtgcn methods, or module:Class for user-defined methods.",
+        "NAME,NAME…",
+        default=DEMONSTRATED,
+        complete=cli.method_lists,
+    ),
+    settings: list[str] | None = cli.option(
+        "A setting of one method (gcn.hidden_channels=32), or of all methods that have it (hidden_channels=32); "
+        "may be repeated.",
+        "KEY=VALUE",
+        "--set",
+    ),
+    reference: str | None = cli.option(
+        "The method that the others are compared with.",
+        "NAME",
+        shown="mt-plus, mt-gcn or the first",
+        complete=cli.method_names,
+    ),
     splits: SplitOptions,
-    files: FileOptions,
+    files: cli.FileOptions,
     output: OutputOptions,
 ) -> None:
     """Compare methods on the same splits of a named graph or of your own files: means, intervals, paired
@@ -153,24 +127,26 @@ def compare(
     from mtgcn.report.comparisons import comparison_table
     from mtgcn.report.tables import print_table
 
-    names, command = listed(methods, "methods"), context.obj or ""
+    names, command = cli.listed(methods, "methods"), context.obj or ""
     comparison, notes = _compare(names, dataset, files, splits, output, settings or (), reference, command)
     if output.as_json:
-        print_json(asdict(comparison) | {"notes": notes})
+        cli.print_json(asdict(comparison) | {"notes": notes})
     else:
         print_table(comparison_table(comparison))
 
 
-def demo(*, context: typer.Context) -> None:
+def demo() -> None:
     """Compare a GCN, MT-GCN and mt-plus with 2 labels per class, on Cora or, if it cannot be downloaded, on digits."""
     from mtgcn.datasets import SourceUnreachable, load
+    from mtgcn.report.comparisons import comparison_table
+    from mtgcn.report.tables import print_table
 
     dataset = "cora"
     try:
         load(dataset)
     except SourceUnreachable as error:
-        remark(str(error))
-        remark("continuing with the digits of scikit-learn")
+        cli.remark(str(error))
+        cli.remark("continuing with the digits of scikit-learn")
         dataset = "digits"
     print(
         f"Accuracy on {dataset} with 2 labels per class and 30 random splits: a graph convolutional network (gcn),\n"
@@ -179,13 +155,15 @@ def demo(*, context: typer.Context) -> None:
         f"    mtgcn compare --dataset {dataset} --labels-per-class 2\n",
         flush=True,
     )
-    compare(context=context, dataset=dataset, splits=SplitOptions("2"), files=FileOptions(), output=OutputOptions())
+    names = DEMONSTRATED.split(",")
+    comparison, _ = _compare(names, dataset, cli.FileOptions(), SplitOptions("2"), OutputOptions())
+    print_table(comparison_table(comparison))
 
 
 def _compare(
     names: Sequence[str],
     dataset: str | None,
-    files: FileOptions,
+    files: cli.FileOptions,
     splits: SplitOptions,
     output: OutputOptions,
     settings: Sequence[str] = (),
@@ -246,23 +224,16 @@ def _compare(
             stored = stored_comparisons(store.units.values(), reference, splits.score)
             written += [store.path, *write_comparisons(store.folder, stored)]
     comparison = comparison_of(rows, reference, splits.score)
-    texts: list[tuple[Path, str]] = []  # all rendered before the first is written
     if output.latex is not None:
-        texts.append((output.latex, comparison_tables([comparison])))
+        written.append(write_file(output.latex, comparison_tables([comparison])))
     if output.report is not None:
-        texts.append((output.report, comparison_page([comparison], command=command, notes=notes)))
-    for path, text in texts:
-        try:
-            written.append(write_file(path, text))
-        except InputError as error:
-            before = f". Written before that: {', '.join(map(str, written))}" if written else ""
-            raise InputError(f"{error}{before}") from error
+        written.append(write_file(output.report, comparison_page([comparison], command=command, notes=notes)))
     if not output.as_json:
         warnings = [f"warning: {one}" for one in comparison.warnings]
         for message in (*recognised, *(f"note: {note}" for note in notes), *warnings):
-            remark(message)
+            cli.remark(message)
     if written:
-        remark(f"wrote {', '.join(map(str, written))}")
+        cli.remark(f"wrote {', '.join(map(str, written))}")
     return comparison, notes
 
 
@@ -295,61 +266,40 @@ def configured_methods(names: Sequence[str], assignments: Sequence[str]) -> tupl
 
 
 def reproduce(
-    suite: Annotated[
-        str | None, option("A suite of other graphs instead of the paper's tables.", "world", default=False)
-    ] = None,
-    table: Annotated[str | None, option("Tables of the paper, 1 to 5, or digits.", "N,N…", default="1 to 5")] = None,
-    datasets: Annotated[
-        str | None, option("Only these datasets.", "NAME,NAME…", default="those of the paper, or of the suite")
-    ] = None,
-    methods: Annotated[
-        str | None,
-        option(
-            "Only these methods, also others than the paper's.", "NAME,NAME…", default="the paper's, or the suite's"
-        ),
-    ] = None,
-    runs: Annotated[int | None, option("Runs of each cell.", "N", default="30; for PubMed and suites 10")] = None,
-    seed: Annotated[int | None, option("Seed of splits and methods.", "N", default="0")] = None,
-    protocol: Annotated[
-        str,
-        option(
-            "ours; or paper, the authors' optimistic evaluation: the better peer by test accuracy, the largest of ten "
-            "averages.",
-            "ours|paper",
-        ),
-    ] = "ours",
-    ablation: Annotated[bool, option("MT-GCN with parts removed or changed.", "", "--ablation")] = False,
-    backbones: Annotated[
-        bool, option("MT-GCN with other networks, without and with teaching.", "", "--backbones")
-    ] = False,
-    curves: Annotated[
-        bool, option("Also draw training curves of MT-GCN at the lowest and highest label rates.", "", "--curves")
-    ] = False,
-    final: Annotated[
-        bool, option("Use splits reserved for final figures; refuses development seeds.", "", "--final")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        option(
-            "Folder for the rows; stored units are not run again.",
-            "DIR",
-            default="reproduction; for a suite reproduction-NAME",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, option("Number of processes; rows do not depend on it.", "N", default="by cores")
-    ] = None,
-    ray: Annotated[
-        str | None,
-        option(
-            "Use a Ray cluster instead of --workers: HOST:PORT of its head node, auto for a running cluster on this "
-            "machine, local to start one for this command. Rows are the same.",
-            "ADDRESS|local",
-            default=False,
-        ),
-    ] = None,
-    threads: Annotated[int, option("Threads per unit of work; another number gives new rows.", "N")] = 1,
-    device: Device = "auto",
+    suite: str | None = cli.option("A suite of other graphs instead of the paper's tables.", "world", shown=False),
+    table: str | None = cli.option("Tables of the paper, 1 to 5, or digits.", "N,N…", shown="1 to 5"),
+    datasets: str | None = cli.option(
+        "Only these datasets.", "NAME,NAME…", shown="those of the paper, or of the suite"
+    ),
+    methods: str | None = cli.option(
+        "Only these methods, also others than the paper's.", "NAME,NAME…", shown="the paper's, or the suite's"
+    ),
+    runs: int | None = cli.option("Runs of each cell.", "N", shown="30; for PubMed and suites 10"),
+    seed: int | None = cli.option("Seed of splits and methods.", "N", shown="0"),
+    protocol: str = cli.option(
+        "ours; or paper, the authors' optimistic evaluation: the better peer by test accuracy, the largest of ten "
+        "averages.",
+        "ours|paper",
+        default="ours",
+    ),
+    ablation: bool = cli.flag("MT-GCN with parts removed or changed.", "--ablation"),
+    backbones: bool = cli.flag("MT-GCN with other networks, without and with teaching.", "--backbones"),
+    curves: bool = cli.flag("Also draw training curves of MT-GCN at the lowest and highest label rates.", "--curves"),
+    final: bool = cli.flag("Use splits reserved for final figures; refuses development seeds.", "--final"),
+    out: Path | None = cli.option(
+        "Folder for the rows; stored units are not run again.",
+        "DIR",
+        shown="reproduction; for a suite reproduction-NAME",
+    ),
+    workers: int | None = cli.option("Number of processes; rows do not depend on it.", "N", shown="by cores"),
+    ray: str | None = cli.option(
+        "Use a Ray cluster instead of --workers: HOST:PORT of its head node, auto for a running cluster on this "
+        "machine, local to start one for this command. Rows are the same.",
+        "ADDRESS|local",
+        shown=False,
+    ),
+    threads: int = cli.option("Threads per unit of work; another number gives new rows.", "N", default=1),
+    device: str = cli.DEVICE,
 ) -> None:
     """Measure the paper's tables, or a suite of other graphs. An interrupted command resumes when started again."""
     from mtgcn.environment import chosen_device
@@ -362,9 +312,9 @@ def reproduce(
 
     selection = Selection(
         suite=suite,
-        tables=listed(table, "table"),
-        datasets=listed(datasets, "datasets"),
-        methods=listed(methods, "methods"),
+        tables=cli.listed(table, "table"),
+        datasets=cli.listed(datasets, "datasets"),
+        methods=cli.listed(methods, "methods"),
         runs=runs,
         seed=checked_seed(seed, final=final),
         protocol=cast("Protocol", protocol),  # checked there
@@ -378,29 +328,113 @@ def reproduce(
         if curves:
             chosen_device(found.device.split()[0])  # curves are trained on this machine
         planned = plan(replace(selection, device=found.device))
-        with Store(out, warn=lambda message: remark(f"warning: {message}")) as store:
+        with Store(out, warn=lambda message: cli.remark(f"warning: {message}")) as store:
             try:
                 reproduction = carry_out(planned, store, found, sweep_progress, fitting_progress)
             except KeyboardInterrupt:
                 done = sum(unit.id in store.units for unit in planned.units)
-                remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command resumes")
+                cli.remark(f"{done} of {len(planned.units)} units are stored in {out}; the same command resumes")
                 raise
             text, files = write_reproduction(out, reproduction)
-    remark(f"wrote {', '.join(map(str, files))}")
-    show(*text.split("\n"))
+    cli.remark(f"wrote {', '.join(map(str, files))}")
+    cli.show(*text.split("\n"))
     if reproduction.failures:
         raise InputError("; ".join(reproduction.failures))
 
 
+def arena(
+    *,
+    graphs: str = cli.option(
+        "Names from mtgcn datasets, or the groups graphs and tables.", "NAME,NAME…", default="graphs"
+    ),
+    methods: str | None = cli.option(
+        "Names from mtgcn methods, or module:Class for user-defined methods.",
+        "NAME,NAME…",
+        shown="those of the group",
+        complete=cli.method_lists,
+    ),
+    labels: str | None = cli.option("Labels per class.", "N,N…", shown="1,2,3,5,10,20; for tables 3,5,20"),
+    runs: int | None = cli.option("Splits of each graph and label rate.", "N", shown="30; for tables 10"),
+    seed: int | None = cli.option("Seed of splits and methods.", "N", shown="0"),
+    final: bool = cli.flag("Use splits and tables reserved for final figures.", "--final"),
+    validation_per_class: int = cli.option("Validation labels, for methods that use them.", "N", default=0),
+    out: Path | None = cli.option("Folder for rows and page; stored units are not run again.", "DIR"),
+    check: Path | None = cli.option("Recompute some of the rows in a folder instead.", "DIR"),
+    score: str = cli.SCORE,
+    workers: int | None = cli.option("Number of processes.", "N", shown="by cores"),
+    ray: str | None = cli.option("Use a Ray cluster instead of --workers.", "ADDRESS|local"),
+    device: str = cli.DEVICE,
+) -> None:
+    """Compare methods on graphs or tables at several label rates, and write one page. An interrupted command resumes
+    when started again."""
+    from mtgcn.experiments.arena import arena_units, missing_units, record_failure, stored_arena
+    from mtgcn.experiments.protocol import checked_seed
+    from mtgcn.experiments.reproduce import machines, sweep
+    from mtgcn.experiments.scoring import check_score
+    from mtgcn.experiments.store import Store
+    from mtgcn.report.arena import rank_table, rankings_of, score_table, write_arena
+    from mtgcn.report.progress import sweep_progress
+    from mtgcn.report.tables import markdown_lines
+
+    names = cli.listed(methods, "methods")
+    check_score(score)
+    if check is not None:
+        _recompute(check, names or [], seed or 0, device)
+        return
+    if out is None:
+        raise InputError("--out is missing; give a folder for the rows")
+    try:
+        rates = None if labels is None else [int(part) for part in cli.listed(labels, "labels")]
+    except ValueError:
+        raise InputError(f"labels is {labels!r}; give comma-separated whole numbers, such as 1,5,20") from None
+    seed = checked_seed(seed, final=final)
+    with (
+        machines(device, 1, workers, ray) as found,
+        Store(out, warn=lambda text: cli.remark(f"warning: {text}")) as store,
+    ):
+        units = arena_units(
+            cli.listed(graphs, "graphs"),
+            names,
+            rates,
+            runs=runs,
+            seed=seed,
+            validation_per_class=validation_per_class,
+            device=found.device,
+        )
+        for unit, error in sweep(missing_units(units, store.units), store, found, sweep_progress):
+            record_failure(out, unit, error)
+            cli.remark(f"{unit.title}: {error}")
+        stored = stored_arena(out, store.units, seed, score)
+    if stored is None:
+        raise InputError(f"all {len(units)} units failed; the lines above give the reasons")
+    cli.remark(f"wrote {write_arena(out, stored)}")
+    for part in stored.groups.values():
+        rankings = rankings_of(part)  # none of two methods, or one cell
+        cli.show(*markdown_lines(rank_table(rankings) if rankings else score_table(part, None)))
+
+
+def _recompute(folder: Path, methods: list[str], seed: int, device: str) -> None:
+    """Recompute random units and compare their mean accuracies with those stored."""
+    from mtgcn.environment import chosen_device, device_title
+    from mtgcn.experiments.arena import TOLERANCE, recomputed
+    from mtgcn.experiments.store import read_units
+
+    differing = 0
+    for title, stored, here in recomputed(read_units(folder), methods, seed, device_title(chosen_device(device))):
+        differs = abs(stored - here) > TOLERANCE
+        differing += differs
+        cli.show(f"{title}: stored {100 * stored:.2f} %, here {100 * here:.2f} %{', DIFFERENT' if differs else ''}")
+    if differing:
+        raise InputError(f"{differing} units differ by more than {100 * TOLERANCE:g} point; do not add these rows")
+
+
 def report(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder with a model (mtgcn fit) or with rows (mtgcn reproduce, arena, run or compare).",
-            metavar="MODEL|DIR",
-        ),
-    ],
-    out: Annotated[Path | None, option("File for the page about a model.", "FILE", default="MODEL/report.html")] = None,
+    folder: Path = typer.Argument(
+        ...,
+        help="Folder with a model (mtgcn fit) or with rows (mtgcn reproduce, arena, run or compare).",
+        metavar="MODEL|DIR",
+    ),
+    out: Path | None = cli.option("File for the page about a model.", "FILE", shown="MODEL/report.html"),
 ) -> None:
     """Write a page about stored results, without running anything.
 
@@ -416,7 +450,7 @@ def report(
         page = out or folder / "report.html"
         check_file(page)
         load_model(folder).report(page)
-        print_result({}, (page,), as_json=False, written=page)
+        cli.print_result({}, (page,), as_json=False, written=page)
         return
     if out is not None:
         raise InputError(f"--out {out} requires a model, which {folder} does not contain; omit it")
@@ -441,4 +475,4 @@ def report(
     if of_sweeps(units) or not written:
         for suite in suites_in(units):
             written += write_report(folder, stored_evidence(units, suite=suite))
-    print_result({}, written, as_json=False, written=" and ".join(map(str, written)))
+    cli.print_result({}, written, as_json=False, written=" and ".join(map(str, written)))

@@ -13,67 +13,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtgcn.cli.options import (
-    AsJson,
-    Columns,
-    Device,
-    FileOptions,
-    Score,
-    Seed,
-    Settings,
-    dataset_names,
-    listed,
-    method_names,
-    option,
-    print_json,
-    print_result,
-)
+from mtgcn.cli import options as cli
 from mtgcn.errors import InputError
 
 if TYPE_CHECKING:
     from mtgcn.uncertainty.suggestions import DoubtfulLabels, Suggestions
 
-ModelFolder = Annotated[Path, typer.Argument(help="Model folder written by mtgcn fit.", metavar="MODEL")]
-Folds = Annotated[
-    int | None,
-    option(
-        "Number of folds that estimate the accuracy; 0 for no estimate.",
-        "N",
-        default="the method's cross-validation, or 5",
-    ),
-]
+MODEL = typer.Argument(..., help="Model folder written by mtgcn fit.", metavar="MODEL")
+PORT = typer.Option(0, help="0: any free port.", min=0, max=65535, metavar="N")
+FOLDS = cli.option(
+    "Number of folds that estimate the accuracy; 0 for no estimate.", "N", shown="the method's cross-validation, or 5"
+)
 
 
 def fit(
     *,
-    out: Annotated[
-        Path | None, option("Folder for the model; replaces a model in it.", "DIR", default="required without --check")
-    ] = None,
-    files: FileOptions,
-    check: Annotated[
-        bool, option("Read, check and report everything without fitting or writing.", None, "--check")
-    ] = False,
-    classes: Annotated[
-        str | None, option("The expected classes; any other label, or a class without labels, is an error.", "A,B…")
-    ] = None,
-    report: Annotated[Path | None, option("Also write an HTML page about the fit.", "FILE")] = None,
-    method: Annotated[
-        str | None, option("For instance mt-gcn, gcn or lp.", "NAME", default="mt-plus", complete=method_names)
-    ] = None,
-    settings: Settings = None,
-    folds: Folds = None,
-    score: Score = "accuracy",
-    class_prior: Annotated[
-        str | None,
-        option(
-            "Correct probabilities to these class shares: given ones, those of the labels (labelled), or estimated.",
-            "A=0.2,B=0.8|labelled|estimated",
-            default="no correction",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    out: Path | None = cli.option(
+        "Folder for the model; replaces a model in it.", "DIR", shown="required without --check"
+    ),
+    files: cli.FileOptions,
+    check: bool = cli.flag("Read, check and report everything without fitting or writing.", "--check"),
+    classes: str | None = cli.option(
+        "The expected classes; any other label, or a class without labels, is an error.", "A,B…"
+    ),
+    report: Path | None = cli.option("Also write an HTML page about the fit.", "FILE"),
+    method: str | None = cli.option(
+        "For instance mt-gcn, gcn or lp.", "NAME", shown="mt-plus", complete=cli.method_names
+    ),
+    settings: list[str] | None = cli.SETTINGS,
+    folds: int | None = FOLDS,
+    score: str = cli.SCORE,
+    class_prior: str | None = cli.option(
+        "Correct probabilities to these class shares: given ones, those of the labels (labelled), or estimated.",
+        "A=0.2,B=0.8|labelled|estimated",
+        shown="no correction",
+    ),
+    seed: int = cli.SEED,
+    device: str = cli.DEVICE,
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Classify all rows of a table, or all nodes of a graph, from a few labels.
 
@@ -89,35 +66,35 @@ def fit(
         check=check,
         method=method,
         settings=settings or (),
-        classes=listed(classes, "classes"),
+        classes=cli.listed(classes, "classes"),
         folds=folds,
         score=score,
         class_prior=parsed_prior(class_prior),
         seed=seed,
         device=device,
     )
-    print_result(asdict(summary), summary_lines(summary), as_json, written=summary.model)
+    cli.print_result(asdict(summary), summary_lines(summary), as_json, written=summary.model)
 
 
 def predict(
-    model: ModelFolder,
-    out: Annotated[Path, option("CSV file for the predictions; - is standard output.", "FILE")],
-    files: Annotated[FileOptions, "table", "edges", "nodes", "graph", "columns", "unknown_nodes", "header"],
-    new_graph: Annotated[
-        bool,
-        option("--edges and --nodes are a separate graph, not new nodes of the model's graph.", None, "--new-graph"),
-    ] = False,
-    with_known: Annotated[bool, option("List the nodes of the model as well as new nodes.", None, "--all")] = False,
-    keep_columns: Annotated[
-        str, option("Columns of the node table to append to the predictions.", "none|names|all")
-    ] = "none",
-    sort: Annotated[
-        str | None, option("Sort by the probability of this class, the highest first.", "CLASS", default="as given")
-    ] = None,
-    excel_safe: Annotated[bool, option("Write formulas as text, for spreadsheets.", None, "--excel-safe")] = False,
-    bom: Annotated[bool, option("Begin with a byte order mark, for Excel.", None, "--bom")] = False,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    *,
+    model: Path = MODEL,
+    out: Path = cli.option("CSV file for the predictions; - is standard output.", "FILE", default=...),
+    files: Annotated[cli.FileOptions, "table", "edges", "nodes", "graph", "columns", "unknown_nodes", "header"],
+    new_graph: bool = cli.flag(
+        "--edges and --nodes are a separate graph, not new nodes of the model's graph.", "--new-graph"
+    ),
+    with_known: bool = cli.flag("List the nodes of the model as well as new nodes.", "--all"),
+    keep_columns: str = cli.option(
+        "Columns of the node table to append to the predictions.", "none|names|all", default="none"
+    ),
+    sort: str | None = cli.option(
+        "Sort by the probability of this class, the highest first.", "CLASS", shown="as given"
+    ),
+    excel_safe: bool = cli.flag("Write formulas as text, for spreadsheets.", "--excel-safe"),
+    bom: bool = cli.flag("Begin with a byte order mark, for Excel.", "--bom"),
+    device: str = cli.DEVICE,
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Predict the class of every node of the model's graph or, with files, of new nodes.
 
@@ -148,23 +125,22 @@ def predict(
     content = {"predictions": out, "nodes": nodes, "predicted": counts, "notes": notes}
     remarks = [f"note: {note}" for note in notes]
     if is_standard_output(out):
-        print_result(content, (), as_json, [*remarks, found])
+        cli.print_result(content, (), as_json, [*remarks, found])
     else:
-        print_result(content, (found, out), as_json, remarks, written=out)
+        cli.print_result(content, (found, out), as_json, remarks, written=out)
 
 
 def label(
-    model: ModelFolder,
-    labels: Annotated[
-        Path, typer.Argument(help="Labels of some nodes: id and class. CSV, Parquet or JSON.", metavar="LABELS")
-    ],
-    new_classes: Annotated[
-        str | None, option("Classes to add to the model; any other unknown class is an error.", "A,B…")
-    ] = None,
-    columns: Columns = None,
-    folds: Folds = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    *,
+    model: Path = MODEL,
+    labels: Path = typer.Argument(
+        ..., help="Labels of some nodes: id and class. CSV, Parquet or JSON.", metavar="LABELS"
+    ),
+    new_classes: str | None = cli.option("Classes to add to the model; any other unknown class is an error.", "A,B…"),
+    columns: list[str] | None = cli.COLUMNS,
+    folds: int | None = FOLDS,
+    device: str = cli.DEVICE,
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Add or correct labels of a model and fit it again. No other file is needed.
 
@@ -177,21 +153,21 @@ def label(
         model,
         labels,
         columns=parsed_roles(columns or ()),
-        new_classes=listed(new_classes, "new classes") or (),
+        new_classes=cli.listed(new_classes, "new classes") or (),
         folds=folds,
         device=device,
     )
-    print_result(asdict(summary), label_lines(summary), as_json, written=summary.refit and summary.model)
+    cli.print_result(asdict(summary), label_lines(summary), as_json, written=summary.refit and summary.model)
 
 
 def suggest(
-    model: ModelFolder,
-    count: Annotated[int, option("Number of nodes.", "N")] = 10,
-    out: Annotated[
-        Path | None,
-        option("CSV file with an empty column label, to fill in for mtgcn label; - is standard output.", "FILE"),
-    ] = None,
-    as_json: AsJson = False,
+    *,
+    model: Path = MODEL,
+    count: int = cli.option("Number of nodes.", "N", default=10),
+    out: Path | None = cli.option(
+        "CSV file with an empty column label, to fill in for mtgcn label; - is standard output.", "FILE"
+    ),
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Suggest nodes to label next, with reasons. A larger --count keeps the first suggestions."""
     from mtgcn.estimator.persistence import load_model
@@ -211,13 +187,12 @@ def suggest(
 
 
 def doubt(
-    model: ModelFolder,
-    count: Annotated[int, option("Number of labels.", "N")] = 10,
-    out: Annotated[
-        Path | None, option("CSV file to correct for mtgcn label; - is standard output.", "FILE", default="none")
-    ] = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    *,
+    model: Path = MODEL,
+    count: int = cli.option("Number of labels.", "N", default=10),
+    out: Path | None = cli.option("CSV file to correct for mtgcn label; - is standard output.", "FILE", shown="none"),
+    device: str = cli.DEVICE,
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """List given labels that are probably wrong, with reasons.
 
@@ -238,10 +213,11 @@ def doubt(
 
 
 def explain(
-    model: ModelFolder,
-    node: Annotated[str, typer.Argument(help="Id or name of a node of the model.", metavar="NODE")],
-    versus: Annotated[str | None, option("The class to compare with.", "CLASS", default="second most probable")] = None,
-    as_json: AsJson = False,
+    *,
+    model: Path = MODEL,
+    node: str = typer.Argument(..., help="Id or name of a node of the model.", metavar="NODE"),
+    versus: str | None = cli.option("The class to compare with.", "CLASS", shown="second most probable"),
+    as_json: bool = cli.AS_JSON,
 ) -> None:
     """Explain why a node has its class: a sentence, then tables of what supports and opposes it.
 
@@ -252,22 +228,21 @@ def explain(
 
     found = load_model(model).explain(node, versus)
     if as_json:
-        print_json(found.to_dict())
+        cli.print_json(found.to_dict())
         return
     from mtgcn.report.tables import Table, print_table
 
     rows = [(one["table"], one["name"], f"{one['value']:+.4f}", one["label"] or "") for one in found.records()]
-    print_result({}, (found.sentence, ""), as_json)
+    cli.print_result({}, (found.sentence, ""), as_json)
     print_table(Table.of_text(("table", "part", "value", "class"), rows, caption=found.note))
 
 
 def serve(
-    model: ModelFolder,
-    host: Annotated[str, option("Address of this machine to serve at.", "ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
-    no_token: Annotated[
-        bool, option("Accept requests without a token; on this machine only.", "", "--no-token")
-    ] = False,
+    *,
+    model: Path = MODEL,
+    host: str = cli.option("Address of this machine to serve at.", "ADDRESS", default="127.0.0.1"),
+    port: int = PORT,
+    no_token: bool = cli.flag("Accept requests without a token; on this machine only.", "--no-token"),
 ) -> None:
     """Serve a model over HTTP: /predict for new nodes, /explain for nodes of the fit, /health, /openapi.json.
 
@@ -288,19 +263,17 @@ def serve(
 
 def studio(
     *,
-    dataset: Annotated[
-        str | None, option("Start with a built-in dataset, such as digits.", "NAME", complete=dataset_names)
-    ] = None,
-    files: FileOptions,
-    project: Annotated[Path, option("Folder for labels, files and model; nothing is written elsewhere.", "DIR")] = Path(
-        "mtgcn-studio"
+    dataset: str | None = cli.option(
+        "Start with a built-in dataset, such as digits.", "NAME", complete=cli.dataset_names
     ),
-    host: Annotated[str, option("Address of this machine to serve the page at.", "ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65535, metavar="N")] = 0,
-    no_browser: Annotated[
-        bool, option("Print the address without opening a browser.", "", "--no-browser", "--no-open")
-    ] = False,
-    device: Device = "auto",
+    files: cli.FileOptions,
+    project: Path = cli.option(
+        "Folder for labels, files and model; nothing is written elsewhere.", "DIR", default=Path("mtgcn-studio")
+    ),
+    host: str = cli.option("Address of this machine to serve the page at.", "ADDRESS", default="127.0.0.1"),
+    port: int = PORT,
+    no_browser: bool = cli.flag("Print the address without opening a browser.", "--no-browser", "--no-open"),
+    device: str = cli.DEVICE,
 ) -> None:
     """Label nodes in the browser while a model predicts the rest.
 
@@ -356,13 +329,13 @@ def _print_list(
     if out is not None:
         write_output(out, table_bytes(*file))
     if as_json:
-        print_json({key: [asdict(one) for one in found]})
+        cli.print_json({key: [asdict(one) for one in found]})
     elif out is None:
         from mtgcn.report.tables import Table, print_table
 
         print_table(Table.of_text(found.header, found.rows, title=title, prose=True))
     elif not is_standard_output(out):
-        print_result({}, (out,), as_json, written=out)
+        cli.print_result({}, (out,), as_json, written=out)
 
 
 def _check_output(out: Path, as_json: bool) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import update_wrapper
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints, overload
 
 import typer
+from typer.models import ParameterInfo
 
-from mtgcn.cli.process import unwritable_output
 from mtgcn.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -25,97 +25,83 @@ QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 def option(
     text: str,
-    metavar: str | None,
+    metavar: str,
     *names: str,
-    default: str | bool = True,
+    default: Any = None,
+    shown: str | bool = True,
     complete: Callable[[str], list[str]] | None = None,
 ) -> Any:
-    """A typer option: help text, metavar, names, and the default shown in the help."""
-    return typer.Option(*names, help=text, metavar=metavar, show_default=default, autocompletion=complete)
+    """A typer option: help text, metavar, names, its default, and the default shown in the help."""
+    return typer.Option(default, *names, help=text, metavar=metavar, show_default=shown, autocompletion=complete)
 
 
-Seed = Annotated[int, option("Seed of the splits and of all randomness in the methods.", "N")]
-Device = Annotated[str, option("Device to compute on; auto uses a GPU if available.", "auto|cpu|cuda")]
-SCORE_NAMES = "accuracy|balanced-accuracy|macro-f1|roc-auc|average-precision"
-Score = Annotated[
-    str,
-    option("Score to compare; the last two need two classes, and the rarer one is the positive class.", SCORE_NAMES),
-]
-AsJson = Annotated[bool, option("Print one JSON object and nothing else.", "", "--json")]
-Quiet = Annotated[bool, option("No progress, no notes, no summary of written files.", "", "--quiet", "-q")]
-Settings = Annotated[
-    list[str] | None, option("A setting of the method, see mtgcn methods NAME; may be repeated.", "KEY=VALUE", "--set")
-]
+def flag(text: str, *names: str) -> Any:
+    """An option without a value: help text and names."""
+    return option(text, "", *names, default=False)
 
-Columns = Annotated[
-    list[str] | None,
-    option(
-        "The role of a column (id, label or name of rows; source, target or weight of edges; id=none numbers the "
-        "rows) or its kind (number, category, date, text, picture, feature for any of these, or ignore). May be "
-        "repeated.",
-        "ROLE|KIND=NAME",
-        "--column",
-    ),
-]
-Header = Annotated[
-    str | None, option("Whether the first line of a table names the columns.", "yes|no", default="detected")
-]
+
+SEED = option("Seed of the splits and of all randomness in the methods.", "N", default=0)
+DEVICE = option("Device to compute on; auto uses a GPU if available.", "auto|cpu|cuda", default="auto")
+SCORE = option(
+    "Score to compare; the last two need two classes, and the rarer one is the positive class.",
+    "accuracy|balanced-accuracy|macro-f1|roc-auc|average-precision",
+    default="accuracy",
+)
+AS_JSON = flag("Print one JSON object and nothing else.", "--json")
+SETTINGS = option("A setting of the method, see mtgcn methods NAME; may be repeated.", "KEY=VALUE", "--set")
+COLUMNS = option(
+    "The role of a column (id, label or name of rows; source, target or weight of edges; id=none numbers the rows) or "
+    "its kind (number, category, date, text, picture, feature for any of these, or ignore). May be repeated.",
+    "ROLE|KIND=NAME",
+    "--column",
+)
+HEADER = option("Whether the first line of a table names the columns.", "yes|no", shown="detected")
+
+
+class OptionGroup:
+    """Base of dataclasses of options; a field that is not given has the default of its option."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            given = getattr(self, field.name)
+            if isinstance(given, ParameterInfo):
+                object.__setattr__(self, field.name, given.default)
 
 
 @dataclass(frozen=True)
-class FileOptions:
+class FileOptions(OptionGroup):
     """The files of a graph, for every command that reads one."""
 
-    table: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A table with one row per node, and an empty target for unknown classes; the same as --nodes. - is "
-            "standard input.",
-            metavar="TABLE",
-            show_default=False,
-        ),
-    ] = None
-    target: Annotated[
-        str | None,
-        option("The class column; the same as --column label=NAME.", "NAME", default="guessed"),
-    ] = None
-    edges: Annotated[
-        Path | None,
-        option("Edges, one per line: two node ids and optionally a weight. CSV, Parquet, JSON or mtx.", "FILE"),
-    ] = None
-    nodes: Annotated[
-        Path | None, option("Nodes: id, features and optionally the label. CSV, Parquet or JSON.", "FILE")
-    ] = None
-    labels: Annotated[Path | None, option("Labels of some nodes: id and class. CSV, Parquet or JSON.", "FILE")] = None
-    graph: Annotated[
-        Path | None,
-        option(
-            "Everything in one file: GraphML, GML, node-link JSON, npz, mat, mtx, or pt with a PyG Data.",
-            "FILE",
-            "--graph",
-        ),
-    ] = None
-    knn: Annotated[
-        int | None,
-        option("Without edges: link each row to its N nearest neighbours.", "N", default="10"),
-    ] = None
-    metric: Annotated[str, option("Distance for --knn.", "euclidean|cosine|…")] = "euclidean"
-    columns: Columns = None
-    features: Annotated[
-        str | None, option("Use only these columns as features.", "NAME,NAME…", default="all others")
-    ] = None
-    exclude: Annotated[str | None, option("Columns that are not features.", "NAME,NAME…", default="none")] = None
-    text_encoder: Annotated[
-        str, option("Features of text columns: TF-IDF, or a local sentence encoder.", "tfidf|FOLDER|PACKAGE")
-    ] = "tfidf"
-    unknown_nodes: Annotated[
-        str,
-        option(
-            "Edges and labels with ids missing from --nodes: raise an error, drop them, or add the ids as nodes.",
-            "error|drop|add",
-        ),
-    ] = "error"
-    header: Header = None
+    table: Path | None = typer.Argument(
+        None,
+        help="A table with one row per node, and an empty target for unknown classes; the same as --nodes. - is "
+        "standard input.",
+        metavar="TABLE",
+        show_default=False,
+    )
+    target: str | None = option("The class column; the same as --column label=NAME.", "NAME", shown="guessed")
+    edges: Path | None = option(
+        "Edges, one per line: two node ids and optionally a weight. CSV, Parquet, JSON or mtx.", "FILE"
+    )
+    nodes: Path | None = option("Nodes: id, features and optionally the label. CSV, Parquet or JSON.", "FILE")
+    labels: Path | None = option("Labels of some nodes: id and class. CSV, Parquet or JSON.", "FILE")
+    graph: Path | None = option(
+        "Everything in one file: GraphML, GML, node-link JSON, npz, mat, mtx, or pt with a PyG Data.", "FILE", "--graph"
+    )
+    knn: int | None = option("Without edges: link each row to its N nearest neighbours.", "N", shown="10")
+    metric: str = option("Distance for --knn.", "euclidean|cosine|…", default="euclidean")
+    columns: list[str] | None = COLUMNS
+    features: str | None = option("Use only these columns as features.", "NAME,NAME…", shown="all others")
+    exclude: str | None = option("Columns that are not features.", "NAME,NAME…", shown="none")
+    text_encoder: str = option(
+        "Features of text columns: TF-IDF, or a local sentence encoder.", "tfidf|FOLDER|PACKAGE", default="tfidf"
+    )
+    unknown_nodes: str = option(
+        "Edges and labels with ids missing from --nodes: raise an error, drop them, or add the ids as nodes.",
+        "error|drop|add",
+        default="error",
+    )
+    header: str | None = HEADER
 
     def table_options(self) -> TableOptions:
         """These options as checked `TableOptions`."""
@@ -144,17 +130,15 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         if not is_dataclass(kind):
             options.append(parameter)
             continue
-        chosen = [field for field in fields(kind) if not names or field.name in names]
-        hints = get_type_hints(kind, include_extras=True)
-        groups[parameter.name] = kind, [field.name for field in chosen]
-        options += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-            for field in chosen
-        ]
+        defaults = {field.name: field.default for field in fields(kind) if not names or field.name in names}
+        groups[parameter.name] = kind, list(defaults)
+        for name, annotation in get_type_hints(kind).items():
+            if name in defaults:
+                options.append(parameter.replace(name=name, default=defaults[name], annotation=annotation))
 
     def run(**given: Any) -> None:
         for name, (kind, names) in groups.items():
-            given[name] = kind(**{option: given.pop(option) for option in names if option in given})
+            given[name] = kind(**{option: given.pop(option) for option in names})
         command(**given)
 
     return with_signature(run, command, options)
@@ -227,19 +211,13 @@ def print_result(
 ) -> None:
     """Print the result of a command as JSON, or as lines of text with remarks on standard error. With --quiet, no text
     is printed about `written` files."""
-    try:
-        if as_json:
-            print_json(content)
-        else:
-            for message in remarks:
-                remark(message)
-            if written is None or not QUIET.get():
-                show(*lines)
-        sys.stdout.flush()
-    except OSError as error:
-        if written is None or isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(unwritable_output(error, written)) from error
+    if as_json:
+        print_json(content)
+        return
+    for message in remarks:
+        remark(message)
+    if written is None or not QUIET.get():
+        show(*lines)
 
 
 @overload

@@ -60,13 +60,6 @@ def flush_output() -> None:
         discard_output()
 
 
-def unwritable_output(error: OSError, written: object = None) -> str:
-    """The message about standard output that cannot be written, which is then discarded."""
-    discard_output()
-    but = "" if written is None else f", but {written} is written"
-    return f"cannot write to standard output: {error.strerror}{but}; free some space, or redirect it"
-
-
 def discard_output() -> None:
     """Redirect standard output to the null device, so that Python does not fail to flush it again at exit."""
     try:

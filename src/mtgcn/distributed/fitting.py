@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,21 +61,19 @@ KIND = "mtgcn distributed result"
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class FitOptions(cli.OptionGroup):
     """The options of the command `fit`."""
 
-    method: Annotated[str, cli.option("Method to fit.", "mt-plus|mt-gcn")] = DEFAULT_METHOD
-    settings: cli.Settings = None
-    seed: cli.Seed = 0
-    columns: cli.Columns = None
-    unknown_nodes: Annotated[str, cli.option("Labels of unknown ids: error or drop.", "error|drop")] = "error"
-    header: cli.Header = None
-    checkpoint: Annotated[Path | None, cli.option("Folder for checkpoints; all ranks must have access.", "DIR")] = None
-    every: Annotated[int, cli.option("Epochs between checkpoints.", "N")] = 50
-    resume: Annotated[bool, cli.option("Continue from the checkpoint, if there is one.", None, "--resume")] = False
-    model: Annotated[
-        Path | None, cli.option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
-    ] = None
+    method: str = cli.option("Method to fit.", "mt-plus|mt-gcn", default=DEFAULT_METHOD)
+    settings: list[str] | None = cli.SETTINGS
+    seed: int = cli.SEED
+    columns: list[str] | None = cli.COLUMNS
+    unknown_nodes: str = cli.option("Labels of unknown ids: error or drop.", "error|drop", default="error")
+    header: str | None = cli.HEADER
+    checkpoint: Path | None = cli.option("Folder for checkpoints; all ranks must have access.", "DIR")
+    every: int = cli.option("Epochs between checkpoints.", "N", default=50)
+    resume: bool = cli.flag("Continue from the checkpoint, if there is one.", "--resume")
+    model: Path | None = cli.option("Also write a model as mtgcn fit does; rank 0 then holds the whole graph.", "DIR")
 
     def label_options(self) -> TableOptions:
         """Options for reading the labels."""

@@ -120,8 +120,6 @@ def _read(path: Path, kind: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[
             limit = sum(size + MAX_HEADER_BYTES for size in sizes)
             if sum(member.file_size for member in content.zip.infolist()) > limit:  # a zip bomb
                 raise ValueError(f"it unpacks to more than {limit} bytes")
-            if NAME not in content:  # written by an earlier version
-                return None
             arrays = {key: content[key] for key in shapes}
             if str(content[NAME]) != path.stem:  # copied from the file of another graph
                 raise ValueError(f"it was stored as {str(content[NAME])[:80]}")

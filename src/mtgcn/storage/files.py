@@ -15,11 +15,10 @@ import os
 import secrets
 import shutil
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -33,9 +32,6 @@ LOCK_TIMEOUT = 300.0  # seconds
 UPDATE_TIMEOUT = 60.0  # seconds to wait for another process that writes to the same folder
 READY, PARTIAL, LOCK = ".replacement", ".mtgcn-*.partial", ".mtgcn.lock"  # names in a folder that is being updated
 DEFAULT_NAME_BYTES = 255  # longest file name if the system reports no limit
-MAX_LINKS = 40  # symbolic links in a chain, as on Linux
-# Errors of os.replace for a file that may be written in place: a mount point, a folder without write permission.
-NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def write_file(path: str | Path, content: bytes | str) -> Path:
@@ -53,41 +49,18 @@ def write_file(path: str | Path, content: bytes | str) -> Path:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write all of `content` or nothing.
 
-    A plain file is replaced and keeps its mode and owner. Symbolic links are followed. Devices, pipes and open
-    descriptors (/dev/stdout) are written directly.
+    A plain file is replaced and keeps its mode and owner. Symbolic links are followed. Devices and pipes are written
+    directly.
     """
-    descriptor = own_descriptor(path)
-    found = None if descriptor is not None else _stat(path)
-    if descriptor is not None:
-        for stream in (sys.stdout, sys.stderr):  # keeps the order of the output
-            if stream is not None:
-                stream.flush()
-        descriptor = os.dup(descriptor)
-    elif found is not None and not stat.S_ISREG(found.st_mode):
+    found = _stat(path)
+    if found is not None and not stat.S_ISREG(found.st_mode):
         # The system refuses a folder here. Opening a pipe blocks until it has a reader.
         descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
-    if descriptor is not None:
         with open(descriptor, "wb") as file, suppress(BrokenPipeError):  # the reader may stop before the end
             file.write(content)
             file.flush()
         return
     target = Path(os.path.realpath(path))
-    try:
-        _replace(target, content, found)
-    except OSError as error:
-        if found is None or error.errno not in NOT_REPLACEABLE:
-            raise
-        with target.open("r+b") as file:
-            before = file.read()
-            try:
-                _write_from_start(file, content)
-            except BaseException:
-                with suppress(OSError):
-                    _write_from_start(file, before)
-                raise
-
-
-def _replace(target: Path, content: bytes, found: os.stat_result | None) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     # Unique per process and thread; short, since the name of the target may have the maximum length.
     partial = target.with_name(f".mtgcn-{secrets.token_hex(8)}.partial")
@@ -102,29 +75,6 @@ def _replace(target: Path, content: bytes, found: os.stat_result | None) -> None
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _write_from_start(file: BinaryIO, content: bytes) -> None:
-    file.seek(0)
-    file.write(content)
-    file.truncate()
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def own_descriptor(path: str | Path) -> int | None:
-    """The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 refers to; None for other paths."""
-    current = os.fspath(path)
-    with suppress(OSError, ValueError):  # writing to the path reports the error
-        for _ in range(MAX_LINKS):
-            folder, name = os.path.split(current)
-            folder = os.path.realpath(folder)
-            if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd"):
-                return int(name) if name.isdecimal() else None
-            if not os.path.islink(current):
-                return None
-            current = os.path.join(folder, os.readlink(current))
-    return None
 
 
 def _copy_mode(found: os.stat_result, descriptor: int) -> None:
@@ -288,21 +238,19 @@ def _finish(folder: Path) -> None:
 
 
 def check_file(path: str | Path) -> None:
-    """Raise if a file could not be written. Devices, pipes and /dev/stdout are allowed."""
+    """Raise if a file could not be written. Devices and pipes are allowed."""
     path = Path(os.path.abspath(path))
     problem, remedy = f"cannot write {path}", "give another path"
     with _as_input_error(problem, remedy):
-        if own_descriptor(path) is not None:
-            return
         found = _stat(path)
-        if found is None:
-            _check_parents(Path(os.path.realpath(path)), problem, remedy)
-        elif stat.S_ISDIR(found.st_mode):
+        if found is not None and stat.S_ISDIR(found.st_mode):
             raise InputError(f"{path} is a folder; give a file name")
-        elif stat.S_ISSOCK(found.st_mode):
+        if found is not None and stat.S_ISSOCK(found.st_mode):
             raise InputError(f"{path} is a socket, which cannot be written like a file; give another path")
-        elif not os.access(path, os.W_OK):
+        if found is not None and not os.access(path, os.W_OK):
             raise InputError(f"{problem}: permission denied; {remedy}")
+        if found is None or stat.S_ISREG(found.st_mode):
+            _check_parents(Path(os.path.realpath(path)), problem, remedy)
 
 
 def check_files(paths: Iterable[str | Path | None]) -> None:

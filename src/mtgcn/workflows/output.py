@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mtgcn.errors import LOGGER, InputError, printable
-from mtgcn.storage.files import check_file, own_descriptor, write_file
+from mtgcn.storage.files import check_file, write_file
 
 
 @contextmanager
@@ -46,8 +46,8 @@ def collected_files() -> Iterator[list[str]]:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether the path means standard output: `-`, /dev/stdout or /dev/fd/1."""
-    return path == Path("-") or own_descriptor(path) == 1
+    """Whether the path means standard output."""
+    return str(path) in ("-", "/dev/stdout", "/dev/fd/1")
 
 
 def check_output(path: Path) -> None:
