@@ -51,10 +51,14 @@ docs: setup
 # its command and the machine in docs/measurements/, and the page names the file before its table.
 MEASURED := docs/measurements
 bench: setup
+	$(BIN)/python benchmarks/speed.py --json $(MEASURED)/speed.json
+	$(BIN)/python benchmarks/speed.py --single --json $(MEASURED)/single.json
+	$(BIN)/python benchmarks/speed.py --memory --json $(MEASURED)/memory.json
 	$(BIN)/python benchmarks/cells.py --json $(MEASURED)/cells.json
-	$(BIN)/python benchmarks/growth.py --method mt-plus --json $(MEASURED)/growth-mt-plus.json
+	$(BIN)/python benchmarks/growth.py --json $(MEASURED)/growth-mt-plus.json
 	$(BIN)/python benchmarks/first_fit.py --json $(MEASURED)/first-fit.json
 	$(BIN)/python benchmarks/peers.py --json $(MEASURED)/peers.json
+	$(BIN)/python benchmarks/page.py --json $(MEASURED)/page.json
 
 # Many more random cases of malformed input than in make test, other ones each time.
 FACTOR ?= 40

@@ -24,7 +24,9 @@ import torch
 from mtgcn import environment
 from mtgcn.graph import UNLABELED, Graph
 from mtgcn.memory import keep_freed_blocks
-from mtgcn.methods import Method
+from mtgcn.methods import Method, fit_in_chunks
+from mtgcn.task import Prediction, Task
+from mtgcn.training import loop
 from mtgcn.training.progress import progress_callbacks
 
 GIB = 2**30
@@ -111,6 +113,27 @@ def finish_pending_work(device: torch.device | str) -> None:
     """Wait for the GPU, which computes asynchronously."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def epoch_seconds(method: Method, task: Task) -> tuple[np.ndarray, Prediction]:
+    """When each epoch of a fit was done, in seconds since the first one was; and what was fitted.
+
+    Read from the progress reports of the training loop, so that set-up is not in it.
+    """
+    finished: list[float] = []
+
+    def note(done: int, total: int) -> None:
+        finish_pending_work(task.device)
+        finished.append(perf_counter())
+
+    usual = loop.EPOCHS_BETWEEN_REPORTS
+    loop.EPOCHS_BETWEEN_REPORTS = 1
+    try:
+        with progress_callbacks(note):
+            prediction = fit_in_chunks(method, task)
+    finally:
+        loop.EPOCHS_BETWEEN_REPORTS = usual
+    return np.array(finished) - finished[0], prediction
 
 
 def resident_memory() -> int:
