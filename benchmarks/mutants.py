@@ -157,11 +157,16 @@ def statement_lines(code: str, line: int) -> range:
     around = [
         node
         for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        if isinstance(node, ast.stmt) and first_line(node) <= line <= (node.end_lineno or node.lineno)
     ]
     inner = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
     body = getattr(inner, "body", None)
-    return range(inner.lineno, max(line, body[0].lineno - 1 if body else inner.end_lineno or line) + 1)
+    return range(first_line(inner), max(line, body[0].lineno - 1 if body else inner.end_lineno or line) + 1)
+
+
+def first_line(statement: ast.stmt) -> int:
+    """Where a statement starts, with its decorators."""
+    return min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", ()))])
 
 
 def _fails(tests: list[str], failed: list[str], copy: Path) -> bool:

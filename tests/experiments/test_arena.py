@@ -164,6 +164,13 @@ def test_rare_cells_do_not_exclude_methods(tmp_path):
     assert len(arena.ranking().methods) == 4
 
 
+def test_cells_without_some_methods_are_ranked_if_most_others_are_there(tmp_path):
+    units = arena_units(["cora", "citeseer", "dblp"], [*MEANS], [1], runs=2)
+    arena = stored_arena(tmp_path, stored([one for one in units if one.method != "lp" or one.dataset == "cora"], means))
+    assert len(arena.ranked_cells()) == 3
+    assert "lp" not in arena.ranking().methods
+
+
 def test_seeds_and_releases_are_not_mixed(tmp_path):
     units = arena_units(["cora"], ["lp", "gcn"], [1], runs=2)
     other = arena_units(["cora"], ["lp"], [1], runs=2, seed=7)

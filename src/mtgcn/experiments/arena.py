@@ -200,11 +200,14 @@ class Arena:
         }
 
     def ranked_cells(self, labels: int | None = None) -> list[Cell]:
-        """The cells of one or all label rates in which at least half of the methods have results."""
-        titles = {title for found in self.compared.values() for title in found}
-        return [
-            cell for cell, found in self.compared.items() if labels in (None, cell[1]) and 2 * len(found) >= len(titles)
-        ]
+        """The cells of one or all label rates that, with the methods that have results in all of them, form the largest
+        complete table."""
+        methods = {cell: set(found) for cell, found in self.compared.items() if labels in (None, cell[1])}
+        tables = []
+        for least in {len(found) for found in methods.values()}:
+            cells = [cell for cell, found in methods.items() if len(found) >= least]
+            tables.append((len(set.intersection(*(methods[cell] for cell in cells))) * len(cells), cells))
+        return max(tables, key=lambda table: (table[0], len(table[1])), default=(0, []))[1]
 
     def ranking(self, labels: int | None = None) -> RankComparison | None:
         """Ranks of the methods with results in all ranked cells; None with fewer than 2 cells or 3 methods."""
