@@ -39,7 +39,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = ("linalg/cuda_kernels.py",)  # runs on GPUs only
-SECONDS = 1800  # for one run of the tests; a mutant that takes longer is killed
+SECONDS, TIMES = 60, 5  # a mutant is killed if its tests take this much longer, and this many times as long
 UNCHANGED = 50  # one in so many tests must pass again without a mutation
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "not slow and not long")
 ON_IMPORT = ""  # coverage's context of lines that run before any test
@@ -141,7 +141,7 @@ def killed_by(mutation: Mutation, copy: Path, recorded: dict[str, Any]) -> str |
             return None
     try:
         path.write_text(mutate_code(code, get_operator(operator)(), occurrence), encoding="utf-8")
-        return how if _fails(ordered, recorded["failed"], copy) else None
+        return how if _fails(ordered, recorded, copy) else None
     finally:
         path.write_text(code, encoding="utf-8")
 
@@ -169,10 +169,11 @@ def first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", ()))])
 
 
-def _fails(tests: list[str], failed: list[str], copy: Path) -> bool:
-    process = PROCESSES.Process(target=_run, args=(tests, failed, copy))
+def _fails(tests: list[str], recorded: dict[str, Any], copy: Path) -> bool:
+    usual = recorded["seconds"]
+    process = PROCESSES.Process(target=_run, args=(tests, recorded["failed"], copy))
     process.start()
-    process.join(SECONDS)
+    process.join(SECONDS + TIMES * sum(seconds for test, seconds in usual.items() if test.startswith(tuple(tests))))
     if process.is_alive():
         os.killpg(process.pid, signal.SIGKILL)
         process.join()
@@ -229,7 +230,7 @@ def main() -> None:
             recorded = json.loads(file.read_text())
             print(f"tests that fail without a mutation and are left out: {recorded['failed']}", flush=True)
             passing = sorted(recorded["seconds"].keys() - set(recorded["failed"]), key=recorded["seconds"].get)
-            if _fails(passing[::UNCHANGED], recorded["failed"], Path(home) / "0"):
+            if _fails(passing[::UNCHANGED], recorded, Path(home) / "0"):
                 raise SystemExit("tests that passed fail without a mutation; no mutant can be judged")
 
         def tried(mutation: Mutation) -> tuple[Mutation, str | None]:
