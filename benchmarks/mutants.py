@@ -27,6 +27,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -85,8 +86,11 @@ def sample(root: Path, count: int, seed: int) -> list[Mutation]:
         if path not in known:
             known[path] = list(mutations(path, source))
         here = [mutation for mutation in known[path] if mutation[1] == line]
-        if here:
-            drawn.append(generator.choice(here))
+        with suppress(AttributeError):  # cosmic-ray cannot replace exceptions with dots in their names
+            if here:
+                _, _, operator, occurrence = mutation = generator.choice(here)
+                mutate_code(path.read_text(encoding="utf-8"), get_operator(operator)(), occurrence)
+                drawn.append(mutation)
     return drawn
 
 
