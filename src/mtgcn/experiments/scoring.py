@@ -112,9 +112,7 @@ class ExpectedScore:
 
 
 Scorer = Callable[[Prediction, Graph, Sequence[Split]], list[Score]]
-FittingProgress = Callable[
-    [str], AbstractContextManager[object]
-]  # context around a fit, from its title; or nullcontext
+FittingProgress = Callable[[str], AbstractContextManager[object]]  # makes a context around a fit from its title
 
 
 def check_score(score: str, num_classes: int = 2) -> str:
