@@ -125,11 +125,11 @@ def features(inputs: Inputs) -> Rows:
 def hops(inputs: Inputs) -> Rows:
     features, count = inputs.reduced_features, inputs.settings.hop_directions
 
-    def leading_directions() -> Tensor:
+    def right_singular_vectors() -> Tensor:
         _, directions = torch.linalg.eigh(inputs.communicator.gram(features).double().cpu())  # ascending
         return directions[:, -count:].float()
 
-    block, blocks = features @ inputs.to_device(inputs.learned(f"{HOPS}/basis", leading_directions)), []
+    block, blocks = features @ inputs.to_device(inputs.learned(f"{HOPS}/basis", right_singular_vectors)), []
     for step in range(max(inputs.settings.hop_steps) + 1):
         if step:
             block = inputs.walk(block, 1, restart=0.0)
